@@ -1,0 +1,160 @@
+/*
+ * Fetch: the callable that stands in for `_BaseDataLoaderIter.__next__`.
+ *
+ * A C function as a class attribute is not bound to the iterator, so it has a type of its own that says it behaves as a
+ * method does (Py_TPFLAGS_METHOD_DESCRIPTOR): the interpreter then calls it with the iterator as first argument and
+ * makes no bound method.
+ */
+#include "module.h"
+#include <stddef.h>
+#include <structmember.h>
+
+struct fetch {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    struct core_state *state; /* of the module that the type holds */
+    PyObject *original;       /* the function that was there */
+};
+
+/* `_num_yielded` is 0 before an iterator's first batch, also when persistent workers start a new epoch on it: the fact
+ * stands on the iterator already. */
+static bool is_first(struct core_state *state, PyObject *iterator)
+{
+    PyObject *yielded = PyObject_GetAttr(iterator, state->name_num_yielded);
+    bool first = yielded && PyLong_Check(yielded) && PyLong_AsLong(yielded) == 0;
+    Py_XDECREF(yielded);
+    PyErr_Clear();
+    return first;
+}
+
+static bool gradients_are_off(struct core_state *state)
+{
+    if (!state->callbacks.is_grad_enabled)
+        return false;
+    PyObject *enabled = PyObject_CallNoArgs(state->callbacks.is_grad_enabled);
+    bool off = enabled == Py_False;
+    Py_XDECREF(enabled);
+    PyErr_Clear();
+    return off;
+}
+
+/* After the span has ended, so that the reading of the loader's settings is not in it. */
+static PyObject *tell_first(struct core_state *state, PyObject *iterator, unsigned flags, PyObject *batch)
+{
+    if (!state->callbacks.on_iterator)
+        return batch;
+    PyObject *args[] = {iterator, flags & TRACEML_SPAN_NO_GRAD ? Py_False : Py_True};
+    PyObject *done = PyObject_Vectorcall(state->callbacks.on_iterator, args, 2, NULL);
+    Py_XDECREF(done);
+    if (!done && core_swallow() < 0)
+        Py_CLEAR(batch);
+    return batch;
+}
+
+static PyObject *fetch_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    struct fetch *self = (struct fetch *)callable;
+    struct core_state *state = self->state;
+    if (!state->session || PyVectorcall_NARGS(nargsf) < 1)
+        return PyObject_Vectorcall(self->original, args, nargsf, names);
+
+    PyObject *iterator = args[0];
+    unsigned flags = (is_first(state, iterator) ? TRACEML_SPAN_FIRST_FETCH : 0u) |
+                     (gradients_are_off(state) ? TRACEML_SPAN_NO_GRAD : 0u);
+    struct traceml_session *session = state->session;
+    if (!session) /* closed by another thread while we asked */
+        return PyObject_Vectorcall(self->original, args, nargsf, names);
+    uint64_t generation = state->generation;
+    traceml_span span = traceml_begin(session, TRACEML_PHASE_DATALOADER_FETCH, traceml_last_stream(session));
+    PyObject *batch = PyObject_Vectorcall(self->original, args, nargsf, names);
+    if (state->generation != generation) /* closed meanwhile, or we are a forked child */
+        return batch;
+    if (batch) {
+        traceml_end(session, span, flags);
+        return flags & TRACEML_SPAN_FIRST_FETCH ? tell_first(state, iterator, flags, batch) : batch;
+    }
+    if (PyErr_ExceptionMatches(PyExc_StopIteration))
+        traceml_cancel(session, span); /* the exhausting call hands out no batch: it is no fetch */
+    else
+        traceml_end(session, span, flags | TRACEML_SPAN_ABORTED);
+    return NULL;
+}
+
+static PyObject *fetch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"", NULL};
+    PyObject *original;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Fetch", names, &original))
+        return NULL;
+    if (!PyCallable_Check(original)) {
+        PyErr_SetString(PyExc_TypeError, "Fetch() needs the callable that it stands in for");
+        return NULL;
+    }
+    struct fetch *self = (struct fetch *)type->tp_alloc(type, 0);
+    if (!self)
+        return NULL;
+    self->vectorcall = fetch_vectorcall;
+    self->state = PyType_GetModuleState(type);
+    self->original = Py_NewRef(original);
+    return (PyObject *)self;
+}
+
+static PyObject *fetch_descr_get(PyObject *callable, PyObject *instance, PyObject *Py_UNUSED(owner))
+{
+    if (!instance || instance == Py_None)
+        return Py_NewRef(callable);
+    return PyMethod_New(callable, instance);
+}
+
+/* Name, docstring, signature and whatever else somebody asks a function for are the original's. */
+static PyObject *fetch_getattro(PyObject *callable, PyObject *name)
+{
+    PyObject *value = PyObject_GenericGetAttr(callable, name);
+    if (value || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return value;
+    PyErr_Clear();
+    return PyObject_GetAttr(((struct fetch *)callable)->original, name);
+}
+
+static int fetch_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((struct fetch *)object)->original);
+    return 0;
+}
+
+static void fetch_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Py_CLEAR(((struct fetch *)object)->original);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMemberDef fetch_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct fetch, vectorcall), READONLY, NULL},
+    {"__wrapped__", T_OBJECT_EX, offsetof(struct fetch, original), READONLY, PyDoc_STR("What it stands in for.")},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot fetch_slots[] = {
+    {Py_tp_new, fetch_new},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_descr_get, fetch_descr_get},
+    {Py_tp_getattro, fetch_getattro},
+    {Py_tp_traverse, fetch_traverse},
+    {Py_tp_dealloc, fetch_dealloc},
+    {Py_tp_members, fetch_members},
+    {0, NULL},
+};
+
+/* No tp_clear: a call in progress uses `original`, and the cycle class -> fetch -> function -> class is broken at the
+ * class, whose attribute we are. */
+PyType_Spec core_fetch_spec = {
+    .name = "traceml_ai._core.Fetch",
+    .basicsize = sizeof(struct fetch),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .slots = fetch_slots,
+};

@@ -1,0 +1,133 @@
+#include "ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* As deep as a thread's spans can nest. */
+#define MAX_DEPTH 64
+
+#define NOBODY (-1)
+
+struct open_member {
+    int64_t end_ns;
+    int phase; /* its own */
+    int owner; /* who gets the time inside it that nobody else covers */
+    uint32_t after_end_ns;
+};
+
+struct sweep {
+    struct tml_ledger *ledger;
+    struct open_member stack[MAX_DEPTH];
+    unsigned depth;
+    unsigned open_of_phase[TRACEML_PHASE_COUNT];
+    int64_t cursor_ns; /* all before is attributed */
+    int64_t own_ns;    /* own cost that stands at the cursor */
+    int64_t step_begin_ns;
+};
+
+/* Adds the part of [from, to) before and after the step's begin to its region. */
+static void split(const struct sweep *sweep, int64_t sums[2][TML_LEDGER_KINDS], int kind, int64_t from_ns,
+                  int64_t to_ns)
+{
+    int64_t border_ns = sweep->step_begin_ns;
+    if (from_ns < border_ns)
+        sums[0][kind] += (to_ns < border_ns ? to_ns : border_ns) - from_ns;
+    if (to_ns > border_ns)
+        sums[1][kind] += to_ns - (from_ns > border_ns ? from_ns : border_ns);
+}
+
+/* Moves the cursor; the innermost open member gets what it passes, less our own cost at both ends of that stretch. */
+static void advance(struct sweep *sweep, int64_t to_ns, uint32_t before_ns)
+{
+    if (to_ns <= sweep->cursor_ns)
+        return;
+    int owner = sweep->depth ? sweep->stack[sweep->depth - 1].owner : NOBODY;
+    int64_t own_ns = sweep->own_ns + before_ns, length_ns = to_ns - sweep->cursor_ns;
+    own_ns = own_ns < length_ns ? own_ns : length_ns;
+    split(sweep, sweep->ledger->exclusive_ns, TML_LEDGER_INSTRUMENTATION, sweep->cursor_ns, sweep->cursor_ns + own_ns);
+    if (owner != NOBODY)
+        split(sweep, sweep->ledger->exclusive_ns, owner, sweep->cursor_ns + own_ns, to_ns);
+    sweep->cursor_ns = to_ns;
+    sweep->own_ns = 0;
+}
+
+static void close_until(struct sweep *sweep, int64_t now_ns)
+{
+    while (sweep->depth && sweep->stack[sweep->depth - 1].end_ns <= now_ns) {
+        const struct open_member *top = &sweep->stack[sweep->depth - 1];
+        advance(sweep, top->end_ns, 0);
+        sweep->own_ns += top->after_end_ns;
+        sweep->open_of_phase[top->phase]--;
+        sweep->depth--;
+    }
+}
+
+/* The step's own span is the frame, not a phase: its uncovered inside is the residual. */
+static int owner_of(const struct sweep *sweep, int phase)
+{
+    int outer = sweep->depth ? sweep->stack[sweep->depth - 1].owner : NOBODY;
+    if (outer == TRACEML_PHASE_EVALUATION || outer == TRACEML_PHASE_CHECKPOINT)
+        return outer;
+    return phase == TRACEML_PHASE_STEP ? NOBODY : phase;
+}
+
+static void open(struct sweep *sweep, const struct tml_ledger_span *span)
+{
+    close_until(sweep, span->begin_ns);
+    advance(sweep, span->begin_ns, span->before_begin_ns);
+    int64_t end_ns = span->end_ns;
+    if (sweep->depth && sweep->stack[sweep->depth - 1].end_ns < end_ns)
+        end_ns = sweep->stack[sweep->depth - 1].end_ns;
+    int64_t begin_ns = span->begin_ns > sweep->cursor_ns ? span->begin_ns : sweep->cursor_ns;
+    if (end_ns <= begin_ns || sweep->depth == MAX_DEPTH)
+        return;
+    if (sweep->open_of_phase[span->phase]++ == 0)
+        split(sweep, sweep->ledger->inclusive_ns, span->phase, begin_ns, end_ns);
+    int owner = owner_of(sweep, span->phase);
+    sweep->stack[sweep->depth++] = (struct open_member){end_ns, span->phase, owner, span->after_end_ns};
+    sweep->own_ns += span->after_begin_ns;
+}
+
+/* Outer before inner. */
+static int by_begin(const void *left, const void *right)
+{
+    const struct tml_ledger_span *a = left, *b = right;
+    if (a->begin_ns != b->begin_ns)
+        return a->begin_ns < b->begin_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns ? -1 : 1;
+    return (a->phase > b->phase) - (a->phase < b->phase);
+}
+
+static int64_t covered_ns(const struct tml_ledger *ledger, int region)
+{
+    int64_t sum = 0;
+    for (unsigned kind = 0; kind < TML_LEDGER_KINDS; kind++)
+        sum += ledger->exclusive_ns[region][kind];
+    return sum;
+}
+
+void tml_ledger_close(struct tml_ledger *ledger, struct tml_ledger_span *spans, unsigned count,
+                      int64_t iteration_begin_ns, int64_t step_begin_ns, int64_t step_end_ns, uint32_t carried_ns)
+{
+    bool has_beginning = iteration_begin_ns != TML_NS_NONE;
+    memset(ledger, 0, sizeof *ledger);
+    qsort(spans, count, sizeof *spans, by_begin);
+    struct sweep sweep = {
+        .ledger = ledger,
+        .cursor_ns = has_beginning                                  ? iteration_begin_ns
+                     : count && spans[0].begin_ns < step_begin_ns ? spans[0].begin_ns
+                                                                    : step_begin_ns,
+        .own_ns = has_beginning ? carried_ns : 0,
+        .step_begin_ns = step_begin_ns,
+    };
+    for (unsigned i = 0; i < count; i++)
+        open(&sweep, &spans[i]);
+    close_until(&sweep, INT64_MAX);
+
+    ledger->traced_step_ns = step_end_ns - step_begin_ns;
+    ledger->residual_ns = ledger->traced_step_ns - covered_ns(ledger, 1);
+    ledger->iteration_ns = has_beginning ? step_end_ns - iteration_begin_ns : TML_NS_NONE;
+    ledger->pre_step_other_ns =
+        has_beginning ? step_begin_ns - iteration_begin_ns - covered_ns(ledger, 0) : TML_NS_NONE;
+}

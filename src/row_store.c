@@ -1,0 +1,240 @@
+#include "row_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ROWS 256
+
+void tml_row_store_init(struct tml_row_store *store, size_t limit)
+{
+    memset(store, 0, sizeof(*store));
+    store->limit = limit ? limit : 1;
+}
+
+/* ---- Every column, once ---- */
+
+typedef bool visit_column(struct tml_row_column *column, size_t rows, size_t bytes);
+
+static bool each_column(struct tml_row_store *store, size_t rows, visit_column *visit)
+{
+    bool ok = true;
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+        for (unsigned term = 0; term < TML_TERM_COUNT; term++)
+            ok = ok && visit(&store->term[clock][term], rows, sizeof(int64_t));
+    for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
+        struct tml_row_cell_columns *cell = &store->cell[i];
+        ok = ok && visit(&cell->count, rows, sizeof(uint32_t)) && visit(&cell->other_count, rows, sizeof(uint32_t));
+        for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+            ok = ok && visit(&cell->exclusive[clock], rows, sizeof(int64_t)) &&
+                 visit(&cell->inclusive[clock], rows, sizeof(int64_t));
+    }
+    return ok;
+}
+
+static bool drop_column(struct tml_row_column *column, size_t rows, size_t bytes)
+{
+    (void)rows;
+    (void)bytes;
+    free(column->values);
+    column->values = NULL;
+    return true;
+}
+
+void tml_row_store_clear(struct tml_row_store *store)
+{
+    each_column(store, 0, drop_column);
+    store->count = store->oldest = 0;
+}
+
+void tml_row_store_free(struct tml_row_store *store)
+{
+    tml_row_store_clear(store);
+    free(store->step);
+    free(store->flags);
+    free(store->gpu_complete);
+    free(store->gpu_reason);
+    memset(store, 0, sizeof(*store));
+}
+
+/* ---- Room ---- */
+
+static bool resize(void **values, size_t rows, size_t bytes)
+{
+    void *more = realloc(*values, rows * bytes);
+    if (!more)
+        return false;
+    *values = more;
+    return true;
+}
+
+/* Nothing wraps before the limit is reached, so growing moves no row to another slot. */
+static bool resize_column(struct tml_row_column *column, size_t rows, size_t bytes)
+{
+    return !column->values || resize(&column->values, rows, bytes);
+}
+
+static bool grow(struct tml_row_store *store)
+{
+    size_t rows = store->allocated ? store->allocated * 2 : FIRST_ROWS;
+    if (rows > store->limit)
+        rows = store->limit;
+    void *step = store->step, *flags = store->flags, *complete = store->gpu_complete, *reason = store->gpu_reason;
+    bool ok = resize(&step, rows, sizeof(*store->step));
+    store->step = step;
+    ok = ok && resize(&flags, rows, sizeof(*store->flags));
+    store->flags = flags;
+    ok = ok && resize(&complete, rows, 1);
+    store->gpu_complete = complete;
+    ok = ok && resize(&reason, rows, 1);
+    store->gpu_reason = reason;
+    if (!ok || !each_column(store, rows, resize_column))
+        return false;
+    store->allocated = rows;
+    return true;
+}
+
+static bool make_times(const struct tml_row_store *store, struct tml_row_column *column)
+{
+    int64_t *values = malloc(store->allocated * sizeof(*values));
+    for (size_t i = 0; values && i < store->count; i++)
+        values[i] = TML_NS_NONE;
+    column->values = values;
+    return values;
+}
+
+/* ---- One value in and out ---- */
+
+static bool set_time(struct tml_row_store *store, struct tml_row_column *column, size_t slot, int64_t ns)
+{
+    if (!column->values && (ns == TML_NS_NONE || !make_times(store, column)))
+        return ns == TML_NS_NONE;
+    ((int64_t *)column->values)[slot] = ns;
+    return true;
+}
+
+static bool set_count(struct tml_row_store *store, struct tml_row_column *column, size_t slot, uint32_t count)
+{
+    if (!column->values && count == 0)
+        return true;
+    if (!column->values)
+        column->values = calloc(store->allocated, sizeof(uint32_t));
+    if (!column->values)
+        return false;
+    ((uint32_t *)column->values)[slot] = count;
+    return true;
+}
+
+static int64_t get_time(const struct tml_row_column *column, size_t slot)
+{
+    return column->values ? ((const int64_t *)column->values)[slot] : TML_NS_NONE;
+}
+
+static uint32_t get_count(const struct tml_row_column *column, size_t slot)
+{
+    return column->values ? ((const uint32_t *)column->values)[slot] : 0;
+}
+
+/* The first inclusive time that differs makes the column: rows before it had equal ones. */
+static bool set_inclusive(struct tml_row_store *store, struct tml_row_cell_columns *cell, unsigned clock, size_t slot,
+                          int64_t exclusive_ns, int64_t inclusive_ns)
+{
+    struct tml_row_column *column = &cell->inclusive[clock];
+    if (!column->values) {
+        if (inclusive_ns == exclusive_ns)
+            return true;
+        if (!make_times(store, column))
+            return false;
+        if (cell->exclusive[clock].values)
+            memcpy(column->values, cell->exclusive[clock].values, store->count * sizeof(int64_t));
+    }
+    ((int64_t *)column->values)[slot] = inclusive_ns;
+    return true;
+}
+
+/* ---- One row in and out ---- */
+
+static bool set_cell(struct tml_row_store *store, struct tml_row_cell_columns *columns, size_t slot,
+                     const struct tml_cell *cell)
+{
+    bool ok = set_count(store, &columns->count, slot, cell->count) &&
+              set_count(store, &columns->other_count, slot, cell->other_count);
+    for (unsigned clock = 0; ok && clock < TML_CLOCKS; clock++)
+        ok = set_time(store, &columns->exclusive[clock], slot, cell->exclusive_ns[clock]) &&
+             set_inclusive(store, columns, clock, slot, cell->exclusive_ns[clock], cell->inclusive_ns[clock]);
+    return ok;
+}
+
+static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_step_row *row)
+{
+    bool ok = true;
+    store->step[slot] = row->step;
+    store->flags[slot] = row->flags;
+    store->gpu_complete[slot] = row->gpu_complete;
+    store->gpu_reason[slot] = (uint8_t)row->gpu_reason;
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+        for (unsigned term = 0; term < TML_TERM_COUNT; term++)
+            ok = ok && set_time(store, &store->term[clock][term], slot, row->term_ns[clock][term]);
+    for (unsigned i = 0; i < TML_ROW_CELLS; i++)
+        ok = ok && set_cell(store, &store->cell[i], slot, &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT]);
+    return ok;
+}
+
+bool tml_row_store_push(struct tml_row_store *store, const struct tml_step_row *row)
+{
+    if (store->count == store->allocated && store->allocated < store->limit && !grow(store))
+        return false;
+    if (store->count < store->limit) {
+        if (!set_row(store, store->count, row))
+            return false;
+        store->count++;
+        return true;
+    }
+    size_t slot = store->oldest;
+    store->oldest = (slot + 1) % store->limit;
+    return set_row(store, slot, row);
+}
+
+static size_t slot_of(const struct tml_row_store *store, size_t index)
+{
+    size_t slot = store->oldest + index;
+    return slot < store->limit ? slot : slot - store->limit;
+}
+
+static void get_cell(const struct tml_row_cell_columns *columns, size_t slot, struct tml_cell *cell)
+{
+    cell->count = get_count(&columns->count, slot);
+    cell->other_count = get_count(&columns->other_count, slot);
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+        cell->exclusive_ns[clock] = get_time(&columns->exclusive[clock], slot);
+        cell->inclusive_ns[clock] = columns->inclusive[clock].values ? get_time(&columns->inclusive[clock], slot)
+                                                                     : cell->exclusive_ns[clock];
+    }
+}
+
+void tml_row_store_get(const struct tml_row_store *store, size_t index, struct tml_step_row *row)
+{
+    size_t slot = slot_of(store, index);
+    *row = (struct tml_step_row){
+        .step = store->step[slot],
+        .flags = store->flags[slot],
+        .end_ns = TML_NS_NONE,
+        .epoch = -1,
+        .gpu_complete = store->gpu_complete[slot],
+        .gpu_reason = (enum tml_reason)store->gpu_reason[slot],
+    };
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+        for (unsigned term = 0; term < TML_TERM_COUNT; term++)
+            row->term_ns[clock][term] = get_time(&store->term[clock][term], slot);
+    for (unsigned i = 0; i < TML_ROW_CELLS; i++)
+        get_cell(&store->cell[i], slot, &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT]);
+}
+
+uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index)
+{
+    return store->step[slot_of(store, index)];
+}
+
+uint32_t tml_row_store_flags(const struct tml_row_store *store, size_t index)
+{
+    return store->flags[slot_of(store, index)];
+}

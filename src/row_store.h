@@ -1,0 +1,57 @@
+/*
+ * Purpose   the latest N completed steps of one rank, by column: what a window is cut from.
+ * Memory    owned, given back by tml_row_store_free(). A column that no row ever filled is not allocated: some 200 bytes
+ *           a step instead of sizeof(struct tml_step_row), which is what lets 64 ranks x 10,000 steps fit.
+ * Threads   any, one store by one thread.
+ * Units     ns.
+ * Depends   step_row.
+ */
+#ifndef TML_ROW_STORE_H
+#define TML_ROW_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "step_row.h"
+
+/* One column of int64 or uint32 that exists once a row differs from the default. */
+struct tml_row_column {
+    void *values;
+};
+
+#define TML_ROW_CELLS (TML_REGIONS * TRACEML_PHASE_COUNT)
+
+/* The columns of one cell. Inclusive times exist where they ever differed from the exclusive ones. */
+struct tml_row_cell_columns {
+    struct tml_row_column count, other_count;
+    struct tml_row_column exclusive[TML_CLOCKS], inclusive[TML_CLOCKS];
+};
+
+struct tml_row_store {
+    size_t limit;     /* rows kept: the latest ones */
+    size_t allocated; /* rows there is room for, doubling up to the limit */
+    size_t count;
+    size_t oldest; /* slot of the oldest row once the store is full */
+    uint64_t *step;
+    uint32_t *flags;
+    uint8_t *gpu_complete, *gpu_reason;
+    struct tml_row_column term[TML_CLOCKS][TML_TERM_COUNT];
+    struct tml_row_cell_columns cell[TML_ROW_CELLS];
+};
+
+void tml_row_store_init(struct tml_row_store *store, size_t limit);
+/* Forgets all rows; the room stays. */
+void tml_row_store_clear(struct tml_row_store *store);
+void tml_row_store_free(struct tml_row_store *store);
+
+/* Adds the row as the latest. False when memory is out. What a window does not need (iteration, end, epoch,
+ * microbatches) is not kept. */
+bool tml_row_store_push(struct tml_row_store *store, const struct tml_step_row *row);
+
+/* Row `index`, 0 being the oldest kept. */
+void tml_row_store_get(const struct tml_row_store *store, size_t index, struct tml_step_row *row);
+uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index);
+uint32_t tml_row_store_flags(const struct tml_row_store *store, size_t index);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * Purpose   what a session writes: the rank's step file with its header, state and end lines, and the manifest.
+ * Memory    owns copies of all strings.
+ * Threads   open, end, close: one thread, no sampler beside them. The sink: the sampler. Setters: any thread.
+ * Units     ns inside.
+ * Depends   sampler (its sink and stats), step_file, run_dir, json, <pthread.h>.
+ */
+#ifndef TML_SESSION_FILES_H
+#define TML_SESSION_FILES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler.h"
+#include "step_file.h"
+#include "traceml/traceml.h"
+
+struct tml_session_files {
+    /* Settings, constant after open. */
+    char *run_dir, *program, *run_name;
+    int rank, local_rank, world_size;
+    uint64_t file_steps;
+    int64_t flush_ns;
+    int64_t opened_ns;
+    char started_at[32];
+    struct tml_sampler *sampler;
+
+    /* Set from any thread. */
+    pthread_mutex_t lock;
+    char *environment; /* JSON object; under the lock */
+    _Atomic uint32_t armed;
+
+    /* The sampler's, until it has stopped. */
+    int dir_fd; /* -1: not open yet */
+    struct tml_step_file *file;
+    int64_t flushed_ns, open_failed_ns;
+    uint64_t refused_rows; /* rows that found no file */
+    uint64_t losses_written[TML_LOSS_COUNT];
+    _Atomic int status; /* enum traceml_status of the last write */
+};
+
+enum traceml_status tml_session_files_open(struct tml_session_files *files, const struct traceml_options *options,
+                                           const char *run_dir, char *error, size_t error_bytes);
+struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files);
+enum traceml_status tml_session_files_set_environment(struct tml_session_files *files, const char *json);
+void tml_session_files_set_armed(struct tml_session_files *files, enum traceml_phase phase, bool armed);
+enum traceml_status tml_session_files_status(struct tml_session_files *files);
+/* Writes the end line and the manifest's end, if a step was ever written. */
+enum traceml_status tml_session_files_end(struct tml_session_files *files, const struct tml_sampler_stats *stats,
+                                          const struct traceml_end *end);
+void tml_session_files_close(struct tml_session_files *files);
+
+#endif

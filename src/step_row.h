@@ -1,0 +1,84 @@
+/*
+ * Purpose   the second of the four shapes: one closed step, and its form as a line of the step file.
+ * Memory    plain data, no pointers; lines are written into the caller's buffer.
+ * Threads   any, one row is not shared.
+ * Units     ns; TML_NS_NONE where a thing was not measured. Lines are in ms with six decimals (whole ns).
+ * Depends   clock, reason, json, traceml.h.
+ */
+#ifndef TML_STEP_ROW_H
+#define TML_STEP_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "json.h"
+#include "reason.h"
+#include "traceml/traceml.h"
+
+/* Where in its iteration a span began: before its step, or inside. */
+enum tml_region { TML_REGION_PRE, TML_REGION_IN, TML_REGIONS };
+
+/*
+ * Terms of the ledger, per clock: X(NAME, json_key).
+ *   iteration       = pre-step phases + pre_step_other + instrumentation_pre + traced_step
+ *   traced_step     = in-step phases + instrumentation + residual
+ * with exclusive times of the phases; before the step these are fetch, h2d, evaluation, checkpoint and user, and
+ * pre_step_other holds the rest, compute outside of the step included. Nothing is clamped: a remainder may be negative.
+ */
+#define TML_TERM_LIST(X)                                                                                               \
+    X(ITERATION, "iteration_ms")                                                                                       \
+    X(TRACED_STEP, "traced_step_ms")                                                                                   \
+    X(PRE_STEP_OTHER, "pre_step_other_ms")                                                                             \
+    X(RESIDUAL, "residual_ms")                                                                                         \
+    X(INSTRUMENTATION_PRE, "instrumentation_pre_ms")                                                                   \
+    X(INSTRUMENTATION, "instrumentation_ms")
+
+enum tml_term {
+#define TML_X(name, key) TML_TERM_##name,
+    TML_TERM_LIST(TML_X)
+#undef TML_X
+        TML_TERM_COUNT
+};
+
+/* Occurrences of one phase in one region of one iteration. */
+struct tml_cell {
+    uint32_t count;
+    uint32_t other_count;             /* of these, on another thread, stream or device: not in the times below */
+    int64_t exclusive_ns[TML_CLOCKS]; /* without spans of other phases inside */
+    int64_t inclusive_ns[TML_CLOCKS]; /* with them; same-phase nesting counted once */
+};
+
+struct tml_step_row {
+    uint64_t step;         /* number among completed steps, from 1; an aborted one has the number it would have had */
+    uint64_t iteration;    /* number among all, aborted ones too, from 1 */
+    int64_t end_ns;        /* host time of the step's end, since the session's first step began */
+    int64_t epoch;         /* -1: unknown */
+    uint32_t microbatches; /* backward passes inside the step */
+    uint32_t flags;        /* enum tml_step_flag */
+    bool gpu_complete;     /* every span that the GPU ledger needs has a resolved device span */
+    enum tml_reason gpu_reason; /* else: why not */
+    int64_t term_ns[TML_CLOCKS][TML_TERM_COUNT];
+    struct tml_cell cell[TML_REGIONS][TRACEML_PHASE_COUNT];
+};
+
+/* Room for the longest line that tml_step_row_write() makes: every phase in both regions, the longest numbers. A usual
+ * line has 580 bytes on one clock and 760 on both. */
+#define TML_STEP_LINE_BYTES 4608
+
+/* The words of a line: the one place where they stand. */
+const char *tml_region_key(enum tml_region region);
+const char *tml_term_key(enum tml_term term);
+const char *tml_cell_key(enum tml_clock clock, bool inclusive); /* "cpu_ms", "gpu_inclusive_ms", ... */
+
+/* Sets every time to "not measured" and every count to zero. */
+void tml_step_row_clear(struct tml_step_row *row);
+
+/* Writes the row as one JSON line with its newline. Returns its length, 0 if `bytes` was too small. */
+size_t tml_step_row_write(const struct tml_step_row *row, char *line, size_t bytes);
+
+/* Reads what tml_step_row_write() wrote. False when `value` is no such object (wrong type, negative count, ...). */
+bool tml_step_row_read(const struct tml_json *value, struct tml_step_row *row);
+
+#endif

@@ -1,0 +1,327 @@
+/* Closing an iteration: device times of its spans, the ledgers of both clocks, the row. */
+#include <string.h>
+
+#include "step_table.h"
+
+/* ---- Device times ---- */
+
+static bool same_stream(const struct tml_record *a, const struct tml_record *b)
+{
+    return a->device == b->device && a->stream == b->stream;
+}
+
+/* A span of the step's thread on the step's stream has completed when the step's end event has. */
+static bool covered_by_step(const struct tml_table_span *step, const struct tml_table_span *span)
+{
+    return step->record.end_event && span->recorder == step->recorder && same_stream(&step->record, &span->record);
+}
+
+/* 0 completed, TML_CUDA_ERROR_NOT_READY, or an error. */
+static int ask(void *event)
+{
+    return tml_cuda_usable(tml_recording.cuda) ? tml_cuda_query(tml_recording.cuda, event) : -1;
+}
+
+static void resolve(struct tml_table_span *step, struct tml_table_span *span)
+{
+    struct tml_cuda *cuda = tml_recording.cuda;
+    span->begin_device_ns = tml_cuda_elapsed_ns(cuda, step->record.begin_event, span->record.begin_event);
+    span->end_device_ns = tml_cuda_elapsed_ns(cuda, step->record.begin_event, span->record.end_event);
+    if (span->begin_device_ns == TML_NS_NONE || span->end_device_ns == TML_NS_NONE)
+        span->record.no_device = TML_REASON_DEVICE_ERROR;
+}
+
+/* What does not complete in time keeps its events until it does. */
+static void set_stuck(struct tml_step_table *table, struct tml_table_span *span)
+{
+    void *events[] = {span->record.begin_event, span->record.end_event};
+    for (unsigned i = 0; i < 2; i++)
+        if (table->stuck_head - table->stuck_tail < TML_TABLE_STUCK)
+            table->stuck[table->stuck_head++ % TML_TABLE_STUCK] =
+                (struct tml_table_event){events[i], span->record.device, span->recorder};
+    span->record.begin_event = span->record.end_event = NULL;
+    span->record.no_device = TML_REASON_TIMED_OUT;
+    table->losses[TML_LOSS_TIMED_OUT]++;
+}
+
+/* NOT_READY when the span's end is still to come. */
+static int state_of(const struct tml_step_table *table, const struct tml_table_row *row, int step_state,
+                    const struct tml_table_span *span)
+{
+    const struct tml_table_span *step = &table->spans[row->step];
+    if (step_state == 0 && covered_by_step(step, span))
+        return 0;
+    return ask(span->record.end_event);
+}
+
+bool tml_step_table_try_resolve(struct tml_step_table *table, struct tml_table_row *row, bool give_up)
+{
+    struct tml_table_span *step = &table->spans[row->step];
+    int step_state = -1;
+    if (step->record.end_event)
+        step_state = step->record.iteration <= table->done_iteration && same_stream(&step->record, &table->done)
+                         ? 0
+                         : ask(step->record.end_event);
+    if (step_state == TML_CUDA_ERROR_NOT_READY && !give_up)
+        return false;
+    for (int pass = 0; pass < 2; pass++) /* first look whether all have completed, then take the times */
+        for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
+            struct tml_table_span *span = &table->spans[i];
+            if (!span->record.end_event)
+                continue;
+            int state = state_of(table, row, step_state, span);
+            if (state == TML_CUDA_ERROR_NOT_READY && !give_up)
+                return false;
+            if (pass == 0)
+                continue;
+            if (state == TML_CUDA_ERROR_NOT_READY)
+                set_stuck(table, span);
+            else if (state == 0 && step_state == 0)
+                resolve(step, span);
+            else
+                span->record.no_device = state == 0 ? TML_REASON_EVENTS_LOST : TML_REASON_DEVICE_ERROR;
+        }
+    return true;
+}
+
+static bool resolved(const struct tml_table_span *span)
+{
+    return span->begin_device_ns != TML_NS_NONE && span->end_device_ns != TML_NS_NONE;
+}
+
+/* The previous step's end on this step's time line; TML_NS_NONE with the reason. */
+static int64_t iteration_begin_device_ns(const struct tml_step_table *table, const struct tml_table_span *step,
+                                         enum tml_reason *reason)
+{
+    if (table->previous_end_ns == TML_NS_NONE)
+        *reason = TML_REASON_FIRST_ITERATION;
+    else if (!table->previous_end.event)
+        *reason = table->previous.no_device ? table->previous.no_device : TML_REASON_EVENTS_LOST;
+    else if (!same_stream(&table->previous, &step->record))
+        *reason = TML_REASON_STREAM_CHANGED;
+    else
+        return tml_cuda_elapsed_ns(tml_recording.cuda, step->record.begin_event, table->previous_end.event);
+    return TML_NS_NONE;
+}
+
+/* ---- Row ---- */
+
+static bool in_step(const struct tml_record *step, const struct tml_record *span)
+{
+    return span->begin_ns >= step->begin_ns;
+}
+
+/* Fetches with gradients off, before the step, feed a validation and no step. */
+static unsigned phase_of(const struct tml_record *step, const struct tml_record *span)
+{
+    bool validation = span->phase == TRACEML_PHASE_DATALOADER_FETCH && (span->flags & TRACEML_SPAN_NO_GRAD);
+    return validation && !in_step(step, span) ? TRACEML_PHASE_EVALUATION : span->phase;
+}
+
+static bool is_member(const struct tml_table_span *step, const struct tml_table_span *span, enum tml_clock clock)
+{
+    if (clock == TML_CLOCK_CPU)
+        return span->recorder == step->recorder;
+    return resolved(span) && span->recorder == step->recorder && same_stream(&step->record, &span->record);
+}
+
+static uint32_t hook_cost_ns(unsigned phase)
+{
+    /* Relaxed: a figure on its own. */
+    return atomic_load_explicit(&tml_recording.hook_cost_ns[phase], memory_order_relaxed);
+}
+
+static uint32_t half_cost_ns(const struct tml_step_table *table, const struct tml_record *span, enum tml_cost_half half)
+{
+    return table->cost_ns[span->no_device == 0][half] + hook_cost_ns(span->phase) / 2;
+}
+
+static struct tml_ledger_span member_of(const struct tml_step_table *table, const struct tml_record *step,
+                                        const struct tml_table_span *span, enum tml_clock clock)
+{
+    struct tml_ledger_span member = {.phase = (uint8_t)phase_of(step, &span->record)};
+    if (clock == TML_CLOCK_GPU) {
+        member.begin_ns = span->begin_device_ns;
+        member.end_ns = span->end_device_ns;
+        member.after_begin_ns = member.after_end_ns = TML_DEVICE_RECORD_NS;
+    } else {
+        member.begin_ns = span->record.begin_ns;
+        member.end_ns = span->record.end_ns;
+        member.before_begin_ns = half_cost_ns(table, &span->record, TML_COST_BEGIN);
+        member.after_end_ns = half_cost_ns(table, &span->record, TML_COST_END);
+    }
+    return member;
+}
+
+/* The spans that the GPU's ledger cannot do without; the first that has no device time on the step's stream decides. */
+static enum tml_reason missing_on_gpu(const struct tml_record *step, const struct tml_table_span *span)
+{
+    unsigned phase = phase_of(step, &span->record);
+    if (phase != TRACEML_PHASE_STEP && phase != TRACEML_PHASE_FORWARD && phase != TRACEML_PHASE_BACKWARD &&
+        phase != TRACEML_PHASE_OPTIMIZER && phase != TRACEML_PHASE_DATALOADER_FETCH)
+        return TML_REASON_NONE;
+    if (!resolved(span))
+        return span->record.no_device ? span->record.no_device : TML_REASON_EVENTS_LOST;
+    if (span->record.device != step->device)
+        return TML_REASON_MULTI_DEVICE;
+    return span->record.stream != step->stream ? TML_REASON_OTHER_STREAM : TML_REASON_NONE;
+}
+
+static void count(struct tml_step_row *out, const struct tml_table_span *step, const struct tml_table_span *span)
+{
+    enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
+    struct tml_cell *cell = &out->cell[region][phase_of(&step->record, &span->record)];
+    bool elsewhere = span->recorder != step->recorder;
+    cell->count++;
+    cell->other_count += elsewhere;
+    if (elsewhere)
+        return;
+    out->microbatches += span->record.phase == TRACEML_PHASE_BACKWARD && region == TML_REGION_IN;
+    if (span->record.flags & TRACEML_SPAN_FIRST_FETCH)
+        out->flags |= TML_STEP_FLAG_FIRST_FETCH;
+    if (span->record.no_device == TML_REASON_TIMED_OUT)
+        out->flags |= TML_STEP_FLAG_TIMED_OUT;
+    if (out->gpu_reason == TML_REASON_NONE)
+        out->gpu_reason = missing_on_gpu(&step->record, span);
+}
+
+/* Compute outside of the step is no part of input delivery. */
+static int64_t compute_outside_ns(const struct tml_ledger *ledger)
+{
+    const int64_t *pre = ledger->exclusive_ns[TML_REGION_PRE];
+    return pre[TRACEML_PHASE_FORWARD] + pre[TRACEML_PHASE_BACKWARD] + pre[TRACEML_PHASE_OPTIMIZER];
+}
+
+static void take_ledger(struct tml_step_row *out, const struct tml_ledger *ledger, enum tml_clock clock)
+{
+    int64_t *term = out->term_ns[clock];
+    bool whole = ledger->iteration_ns != TML_NS_NONE;
+    term[TML_TERM_ITERATION] = ledger->iteration_ns;
+    term[TML_TERM_TRACED_STEP] = ledger->traced_step_ns;
+    term[TML_TERM_PRE_STEP_OTHER] = whole ? ledger->pre_step_other_ns + compute_outside_ns(ledger) : TML_NS_NONE;
+    term[TML_TERM_RESIDUAL] = ledger->residual_ns;
+    term[TML_TERM_INSTRUMENTATION_PRE] = ledger->exclusive_ns[TML_REGION_PRE][TML_LEDGER_INSTRUMENTATION];
+    term[TML_TERM_INSTRUMENTATION] = ledger->exclusive_ns[TML_REGION_IN][TML_LEDGER_INSTRUMENTATION];
+    if (ledger->residual_ns < 0 || (whole && ledger->pre_step_other_ns < 0))
+        out->flags |= TML_STEP_FLAG_NEGATIVE_REMAINDER;
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
+            struct tml_cell *cell = &out->cell[region][phase];
+            if (phase == TRACEML_PHASE_STEP || cell->count == cell->other_count)
+                continue;
+            cell->exclusive_ns[clock] = ledger->exclusive_ns[region][phase];
+            cell->inclusive_ns[clock] = ledger->inclusive_ns[region][phase];
+        }
+}
+
+/* A cell stands on the GPU clock only when each of its spans does: a sum with a hole is no sum. */
+static void forget_holes(const struct tml_step_table *table, const struct tml_table_row *row, struct tml_step_row *out)
+{
+    const struct tml_table_span *step = &table->spans[row->step];
+    for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
+        const struct tml_table_span *span = &table->spans[i];
+        if (span->recorder != step->recorder || is_member(step, span, TML_CLOCK_GPU))
+            continue;
+        enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
+        struct tml_cell *cell = &out->cell[region][phase_of(&step->record, &span->record)];
+        cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
+    }
+}
+
+static unsigned gather(struct tml_step_table *table, const struct tml_table_row *row, enum tml_clock clock)
+{
+    const struct tml_table_span *step = &table->spans[row->step];
+    unsigned members = 0;
+    for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next)
+        if (is_member(step, &table->spans[i], clock))
+            table->members[members++] = member_of(table, &step->record, &table->spans[i], clock);
+    return members;
+}
+
+static void fill_gpu(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out)
+{
+    const struct tml_table_span *step = &table->spans[row->step];
+    if (!resolved(step)) {
+        out->gpu_reason = step->record.no_device ? step->record.no_device : TML_REASON_EVENTS_LOST;
+        return;
+    }
+    enum tml_reason no_beginning = TML_REASON_NONE;
+    int64_t begin_ns = iteration_begin_device_ns(table, step, &no_beginning);
+    struct tml_ledger ledger;
+    unsigned members = gather(table, row, TML_CLOCK_GPU);
+    tml_ledger_close(&ledger, table->members, members, begin_ns, 0, step->end_device_ns, TML_DEVICE_RECORD_NS);
+    take_ledger(out, &ledger, TML_CLOCK_GPU);
+    forget_holes(table, row, out);
+    if (no_beginning == TML_REASON_STREAM_CHANGED)
+        out->flags |= TML_STEP_FLAG_STREAM_CHANGED;
+    if (out->gpu_reason == TML_REASON_NONE)
+        out->gpu_reason = no_beginning;
+    out->gpu_complete = out->gpu_reason == TML_REASON_NONE;
+}
+
+static void fill_cpu(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out)
+{
+    const struct tml_record *step = &table->spans[row->step].record;
+    struct tml_ledger ledger;
+    unsigned members = gather(table, row, TML_CLOCK_CPU);
+    uint32_t carried_ns = half_cost_ns(table, &table->previous, TML_COST_END);
+    tml_ledger_close(&ledger, table->members, members, table->previous_end_ns, step->begin_ns, step->end_ns,
+                     carried_ns);
+    take_ledger(out, &ledger, TML_CLOCK_CPU);
+}
+
+/* The end event stays with the table: the next iteration begins there. */
+static void remember_end(struct tml_step_table *table, struct tml_table_span *step)
+{
+    tml_step_table_give_back(&table->previous_end);
+    table->previous_end = (struct tml_table_event){NULL, step->record.device, step->recorder};
+    if (resolved(step)) {
+        table->previous_end.event = step->record.end_event;
+        step->record.end_event = NULL;
+    }
+    table->previous = step->record;
+    table->previous_end_ns = step->record.end_ns;
+}
+
+void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out)
+{
+    struct tml_table_span *step = &table->spans[row->step];
+    tml_step_row_clear(out);
+    if (table->origin_ns == TML_NS_NONE)
+        table->origin_ns = step->record.begin_ns;
+    out->step = table->next_step;
+    out->iteration = step->record.iteration;
+    out->end_ns = step->record.end_ns - table->origin_ns;
+    out->epoch = step->record.epoch;
+    if (table->previous_end_ns == TML_NS_NONE) /* without the previous step's record only a part is known */
+        out->flags |= step->record.iteration == 1 ? TML_STEP_FLAG_FIRST : TML_STEP_FLAG_PARTIAL;
+    if (table->lossy)
+        out->flags |= TML_STEP_FLAG_PARTIAL;
+    if (step->record.flags & TRACEML_SPAN_ABORTED)
+        out->flags |= TML_STEP_FLAG_ABORTED;
+    else
+        table->next_step++;
+    for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next)
+        if (i != row->step)
+            count(out, step, &table->spans[i]);
+    fill_cpu(table, row, out);
+    fill_gpu(table, row, out);
+    table->losses[TML_LOSS_NEGATIVE_REMAINDER] += (out->flags & TML_STEP_FLAG_NEGATIVE_REMAINDER) != 0;
+    remember_end(table, step);
+}
+
+void tml_step_table_release(struct tml_step_table *table, struct tml_table_row *row)
+{
+    for (uint32_t i = row->first, next; i != TML_TABLE_NONE; i = next) {
+        struct tml_table_span *span = &table->spans[i];
+        next = span->next;
+        tml_step_table_give_back(
+            &(struct tml_table_event){span->record.begin_event, span->record.device, span->recorder});
+        tml_step_table_give_back(
+            &(struct tml_table_event){span->record.end_event, span->record.device, span->recorder});
+        span->next = table->free_span;
+        table->free_span = i;
+        table->free_spans++;
+    }
+    *row = (struct tml_table_row){TML_TABLE_NONE, TML_TABLE_NONE, TML_TABLE_NONE, false};
+}

@@ -1,0 +1,180 @@
+/* The public functions: arguments checked, then handed on. */
+#include "traceml/traceml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder.h"
+#include "session.h"
+#include "summary.h"
+
+#define TEXT(x) #x
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+static const char *const status_texts[] = {
+#define TML_X(name, text) text,
+    TRACEML_STATUS_LIST(TML_X)
+#undef TML_X
+};
+
+const char *traceml_status_text(enum traceml_status status)
+{
+    return (unsigned)status < sizeof status_texts / sizeof *status_texts ? status_texts[status] : "unknown status";
+}
+
+const char *traceml_version(void)
+{
+    return VERSION(TRACEML_VERSION_MAJOR, TRACEML_VERSION_MINOR, TRACEML_VERSION_PATCH);
+}
+
+/* ---- Session ---- */
+
+void traceml_options_init(struct traceml_options *options)
+{
+    *options = (struct traceml_options){
+        .size = sizeof *options,
+        .logs_dir = "logs",
+        .program = "program",
+        .environment_json = "{}",
+        .world_size = 1,
+        .tick_ms = 10,
+        .flush_ms = 1000,
+        .event_deadline_ms = 30000,
+        .stop_ms = 1000,
+        .file_steps = 50000,
+        .armed_phases = (1u << TRACEML_PHASE_COUNT) - 1,
+    };
+}
+
+enum traceml_status traceml_session_open(const struct traceml_options *options, struct traceml_session **session,
+                                         char *error, size_t error_bytes)
+{
+    char unused[512];
+    return tml_session_open(options, session, error ? error : unused, error ? error_bytes : sizeof unused);
+}
+
+enum traceml_status traceml_session_close(struct traceml_session *session, const struct traceml_end *end)
+{
+    return tml_session_close(session, end);
+}
+
+enum traceml_status traceml_set_environment(struct traceml_session *session, const char *environment_json)
+{
+    return tml_session_set_environment(session, environment_json);
+}
+
+void traceml_set_armed(struct traceml_session *session, enum traceml_phase phase, bool armed)
+{
+    tml_session_set_armed(session, phase, armed);
+}
+
+void traceml_set_hook_cost(struct traceml_session *session, enum traceml_phase phase, uint32_t cost_ns)
+{
+    (void)session;
+    /* Relaxed: a figure on its own. */
+    if ((unsigned)phase < TRACEML_PHASE_COUNT)
+        atomic_store_explicit(&tml_recording.hook_cost_ns[phase], cost_ns, memory_order_relaxed);
+}
+
+enum traceml_status traceml_flush(struct traceml_session *session, unsigned timeout_ms)
+{
+    return tml_session_flush(session, timeout_ms);
+}
+
+const char *traceml_run_dir(const struct traceml_session *session)
+{
+    return tml_session_run_dir(session);
+}
+
+uint64_t traceml_steps_completed(const struct traceml_session *session)
+{
+    (void)session;
+    /* Relaxed: a count. */
+    return atomic_load_explicit(&tml_recording.completed, memory_order_relaxed);
+}
+
+/* ---- Recording ---- */
+
+/* A device that no pool is kept for is as good as none. */
+static struct traceml_stream usable(struct traceml_stream stream)
+{
+    return stream.device < TML_CUDA_MAX_DEVICES ? stream : TRACEML_NO_STREAM;
+}
+
+traceml_span traceml_begin(struct traceml_session *session, enum traceml_phase phase, struct traceml_stream stream)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    if (!recorder || (unsigned)phase >= TRACEML_PHASE_COUNT || phase == TRACEML_PHASE_STEP)
+        return -1;
+    return tml_recorder_begin_owner(recorder, phase, usable(stream));
+}
+
+void traceml_end(struct traceml_session *session, traceml_span span, unsigned flags)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    if (recorder)
+        tml_recorder_end_owner(recorder, span, flags);
+}
+
+void traceml_cancel(struct traceml_session *session, traceml_span span)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    if (recorder)
+        tml_recorder_cancel_owner(recorder, span);
+}
+
+traceml_span traceml_step_begin(struct traceml_session *session, struct traceml_stream stream)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    return recorder ? tml_recorder_step_begin_owner(recorder, usable(stream)) : -1;
+}
+
+void traceml_step_end(struct traceml_session *session, traceml_span span, unsigned flags)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    if (recorder)
+        tml_recorder_step_end_owner(recorder, span, flags);
+}
+
+void traceml_set_epoch(struct traceml_session *session, int64_t epoch)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    if (recorder)
+        recorder->epoch = epoch;
+}
+
+struct traceml_stream traceml_last_stream(struct traceml_session *session)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    return recorder ? recorder->last_stream : TRACEML_NO_STREAM;
+}
+
+/* ---- Report ---- */
+
+void traceml_report_options_init(struct traceml_report_options *options)
+{
+    *options =
+        (struct traceml_report_options){.size = sizeof *options, .window_steps = 10000, .columns = 100};
+}
+
+enum traceml_status traceml_report_read(const char *path, const struct traceml_report_options *options,
+                                        struct traceml_report *report, char *error, size_t error_bytes)
+{
+    char unused[512];
+    *report = (struct traceml_report){0};
+    return tml_summary_build(path, options, report, error ? error : unused, error ? error_bytes : sizeof unused);
+}
+
+enum traceml_status traceml_report_write(const char *run_dir, const struct traceml_report *report, char *error,
+                                         size_t error_bytes)
+{
+    char unused[512];
+    return tml_summary_write(run_dir, report, error ? error : unused, error ? error_bytes : sizeof unused);
+}
+
+void traceml_report_free(struct traceml_report *report)
+{
+    free(report->json);
+    free(report->text);
+    *report = (struct traceml_report){0};
+}

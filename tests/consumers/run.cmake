@@ -1,0 +1,45 @@
+# Installs the build into a folder of its own, and uses it from there: by find_package (C, C++, static) and by pkg-config.
+#   cmake -DBUILD=<build tree> -DWORK=<scratch> -DCC=<C compiler> -DCXX=<C++ compiler> -DGENERATOR=<generator>
+#         -DPREFIX_PATH=<CMAKE_PREFIX_PATH> -P run.cmake
+cmake_minimum_required(VERSION 3.22)
+foreach(name BUILD WORK CC CXX GENERATOR)
+    if(NOT ${name})
+        message(FATAL_ERROR "-D${name}= is missing")
+    endif()
+endforeach()
+function(run)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    message("${output}")
+    if(NOT status EQUAL 0)
+        list(JOIN ARGN " " command)
+        message(FATAL_ERROR "${command}: ${status}")
+    endif()
+    set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${WORK}")
+set(first "${WORK}/first")
+set(prefix "${WORK}/prefix")
+run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${first}")
+# An installation may be moved: nothing in it names the place that it was made in.
+file(RENAME "${first}" "${prefix}")
+
+run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${WORK}/build" -G "${GENERATOR}"
+    "-DCMAKE_C_COMPILER=${CC}" "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}")
+run("${CMAKE_COMMAND}" --build "${WORK}/build")
+foreach(program consumer_c consumer_cpp consumer_static)
+    run("${WORK}/build/${program}")
+endforeach()
+
+find_program(PKG_CONFIG NAMES pkg-config pkgconf)
+if(NOT PKG_CONFIG)
+    message("no pkg-config: that part was left out")
+    return()
+endif()
+file(GLOB_RECURSE pc "${prefix}/*/traceml.pc")
+get_filename_component(pc_dir "${pc}" DIRECTORY)
+get_filename_component(lib_dir "${pc_dir}" DIRECTORY)
+run("${CMAKE_COMMAND}" -E env "PKG_CONFIG_PATH=${pc_dir}:$ENV{PKG_CONFIG_PATH}" "${PKG_CONFIG}" --cflags --libs traceml)
+separate_arguments(flags UNIX_COMMAND "${output}")
+run("${CC}" -std=c11 "${CMAKE_CURRENT_LIST_DIR}/consumer.c" -o "${WORK}/consumer_pc" ${flags})
+run("${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${lib_dir}:$ENV{LD_LIBRARY_PATH}" "${WORK}/consumer_pc")

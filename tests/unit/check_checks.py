@@ -1,0 +1,142 @@
+"""The structural checks can fail: each is shown a tree, a header or a library with one thing wrong.
+
+Usage: check_checks.py [COMPILER]
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CORE = {
+    "src/clock.h": "#include <time.h>\n",
+    "src/json.c": "#include <cjson/cJSON.h>\n#include \"clock.h\"\n",
+    "src/summary_meta.c": '#include "clock.h"\n#include "traceml/traceml.h"\n',
+    "src/session.c": "#include <pthread.h>\n",
+    "include/traceml/traceml.h": "#include <stddef.h>\n",
+    "python/ext/module.c": '#include <Python.h>\n#include "traceml/traceml.h"\n',
+    "examples/c/plain_loop.c": "#include <traceml/traceml.h>\n",
+}
+BROKEN_LAYERS = {
+    "to the right": {"src/clock.c": '#include "json.h"\n', "src/json.h": ""},
+    "a part belongs to its noun": {"src/clock_text.c": '#include "summary_meta.h"\n', "src/summary_meta.h": ""},
+    "no place": {"src/helpers.c": ""},
+    "no such file": {"src/clock.c": '#include "cloc.h"\n'},
+    "cJSON elsewhere": {"src/ring.c": "#include <cjson/cJSON.h>\n"},
+    "dlfcn elsewhere": {"src/ring.c": "#  include <dlfcn.h>\n"},
+    "pthread elsewhere": {"src/recorder.c": "#include <pthread.h>\n"},
+    "extension behind the API": {"python/ext/span.c": '#include "clock.h"\n'},
+    "example behind the API": {"examples/c/plain_loop.c": '#include "../../src/clock.h"\n'},
+    "header behind the API": {"include/traceml/traceml.h": '#include "clock.h"\n'},
+}
+
+HEADER = """
+/* All states. */
+#define TRACEML_STATE_LIST(X) \\
+    X(OK, "ok")
+enum traceml_state {
+#define TRACEML_X(name, text) TRACEML_##name,
+    TRACEML_STATE_LIST(TRACEML_X)
+#undef TRACEML_X
+    TRACEML_STATES /* how many */
+};
+/* Where: device may be negative. */
+struct traceml_place {
+    int device;
+    void *handle; /* the stream */
+};
+/* A number. */
+typedef int traceml_number;
+/* Adds. */
+TRACEML_API int traceml_add(int a,
+                            int b);
+"""
+BROKEN_HEADERS = {
+    "function traceml_add": ("/* Adds. */\n", ""),
+    "function traceml_more": ("/* Adds. */\n", "/* More. */\n\nTRACEML_API int traceml_more(void);\n/* Adds. */\n"),
+    "struct traceml_place": ("/* Where: device may be negative. */\n", ""),
+    "field traceml_place.handle": (" /* the stream */", ""),
+    "field traceml_place.device": ("device may", "it may"),
+    "enum traceml_state": ("/* All states. */\n", ""),
+    "enumerator TRACEML_STATES": (" /* how many */", ""),
+    "typedef traceml_number": ("/* A number. */\n", ""),
+}
+
+API_SOURCE = "int traceml_add(int a, int b) { return a + b; }\n"
+BROKEN_LIBRARIES = {
+    "exports tml_secret": (API_SOURCE + "int tml_secret;\n", ["-Wl,-z,nodelete"]),
+    "does not export traceml_add": ("int traceml_x;\n", ["-Wl,-z,nodelete"]),
+    "may be unloaded": (API_SOURCE, []),
+    "needs libcudart.so.13": (API_SOURCE, ["-Wl,-z,nodelete", "-Wl,--no-as-needed", "libcudart.so.13"]),
+}
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def run(script, *arguments):
+    result = subprocess.run([sys.executable, HERE / script, *arguments], capture_output=True, text=True)
+    if result.stderr:
+        sys.exit(f"{script} broke:\n{result.stderr}")
+    return result.returncode, result.stdout
+
+
+def layers(root):
+    write(root, CORE)
+    yield "layers: a good tree", run("check_layers.py", root), 0, "0 violations"
+    for number, (name, files) in enumerate(BROKEN_LAYERS.items()):
+        broken = root / f"broken{number}"
+        write(broken, CORE | files)
+        yield f"layers: {name}", run("check_layers.py", broken), 1, "1 violations"
+
+
+def documented(root):
+    path = root / "api.h"
+    write(root, {"api.h": HEADER})
+    yield "documented: a good header", run("check_documented.py", path), 0, "0 things"
+    for name, (old, new) in BROKEN_HEADERS.items():
+        assert old in HEADER, name
+        write(root, {"api.h": HEADER.replace(old, new)})
+        yield f"documented: {name}", run("check_documented.py", path), 1, f"{name} has no comment"
+
+
+def library(root, compiler, source, flags):
+    write(root, {"lib.c": source})
+    command = [compiler, "-shared", "-fPIC", "-o", "lib.so", "lib.c", *flags]
+    subprocess.run(command, check=True, cwd=root)
+    return root / "lib.so"
+
+
+def exports(root, compiler):
+    write(root, {"api.h": HEADER, "empty.c": ""})
+    fake = ["-shared", "-Wl,-soname,libcudart.so.13", "-o", "libcudart.so.13", "empty.c"]
+    subprocess.run([compiler, *fake], check=True, cwd=root)
+    good = library(root, compiler, API_SOURCE, ["-Wl,-z,nodelete"])
+    yield "exports: a good library", run("check_exports.py", good, "--header", root / "api.h"), 0, "exports 1"
+    for name, (source, flags) in BROKEN_LIBRARIES.items():
+        bad = library(root, compiler, source, flags)
+        yield f"exports: {name}", run("check_exports.py", bad, "--header", root / "api.h"), 1, name
+
+
+def main():
+    compiler = sys.argv[1] if len(sys.argv) > 1 else "cc"
+    wrong = done = 0
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for cases in (layers(root / "layers"), documented(root / "documented"), exports(root / "exports", compiler)):
+            for name, (status, output), wanted, text in cases:
+                done += 1
+                if status != wanted or text not in output:
+                    wrong += 1
+                    print(f"{name}: expected status {wanted} and '{text}', got {status}:\n{output}")
+    print(f"{done} cases, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
