@@ -174,6 +174,7 @@ static void *run(void *argument)
     }
     finish(sampler);
     pthread_mutex_unlock(&sampler->lock);
+    sampler->sink.stopped(sampler->sink.context);
     return NULL;
 }
 
@@ -224,20 +225,14 @@ void tml_sampler_flush(struct tml_sampler *sampler, unsigned timeout_ms)
     pthread_mutex_unlock(&sampler->lock);
 }
 
-void tml_sampler_stop(struct tml_sampler *sampler, unsigned timeout_ms, struct tml_sampler_stats *stats)
+void tml_sampler_stop(struct tml_sampler *sampler, unsigned timeout_ms)
 {
     tml_sampler_flush(sampler, timeout_ms);
     pthread_mutex_lock(&sampler->lock);
     sampler->stop = true;
     pthread_cond_broadcast(&sampler->wake);
     pthread_mutex_unlock(&sampler->lock);
-    struct timespec cpu = {0};
-    clockid_t clock;
-    if (pthread_getcpuclockid(sampler->thread, &clock) == 0)
-        clock_gettime(clock, &cpu);
     pthread_join(sampler->thread, NULL);
-    tml_sampler_read_stats(sampler, stats);
-    stats->thread_cpu_ns = (int64_t)cpu.tv_sec * TML_NS_PER_S + cpu.tv_nsec;
     tml_step_table_close(&sampler->table);
     pthread_cond_destroy(&sampler->wake);
     pthread_mutex_destroy(&sampler->lock);

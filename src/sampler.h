@@ -19,6 +19,7 @@ struct tml_sampler_sink {
     void (*row)(void *context, const struct tml_step_row *row);
     void (*idle)(void *context, int64_t now_ns); /* after each tick: writes what is due */
     void (*flush)(void *context);                /* writes everything now */
+    void (*stopped)(void *context);              /* the last call: no more rows will come */
 };
 
 struct tml_sampler_options {
@@ -39,9 +40,8 @@ struct tml_sampler *tml_sampler_start(const struct tml_sampler_options *options,
 /* Closes and hands over all steps that have ended; waits at most timeout_ms for their events. */
 void tml_sampler_flush(struct tml_sampler *sampler, unsigned timeout_ms);
 
-/* No spans are admitted any more: as flush, then gives up what is pending, empties the event pools, joins and frees.
- * The last stats go to *stats. */
-void tml_sampler_stop(struct tml_sampler *sampler, unsigned timeout_ms, struct tml_sampler_stats *stats);
+/* No spans are admitted any more: as flush, then gives up what is pending, empties the event pools, joins and frees. */
+void tml_sampler_stop(struct tml_sampler *sampler, unsigned timeout_ms);
 
 /* From the sink only. */
 void tml_sampler_read_stats(const struct tml_sampler *sampler, struct tml_sampler_stats *stats);

@@ -157,11 +157,11 @@ enum traceml_status tml_session_close(struct traceml_session *session, const str
         return TRACEML_CLOSED;
     /* Release, so that whoever still sees it open sees all of it; with the acquire in tml_recorder_here(). */
     atomic_store_explicit(&tml_recording.admitting, false, memory_order_release);
-    struct tml_sampler_stats stats;
-    tml_sampler_stop(session->sampler, session->stop_ms, &stats);
+    session->files.end = end;
+    tml_sampler_stop(session->sampler, session->stop_ms);
     /* Relaxed: fork handlers of other threads must not run beside close, as the header says. */
     atomic_store_explicit(&current, NULL, memory_order_relaxed);
-    enum traceml_status status = tml_session_files_end(&session->files, &stats, end);
+    enum traceml_status status = tml_session_files_status(&session->files);
     free_session(session);
     return status;
 }

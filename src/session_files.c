@@ -278,15 +278,6 @@ static bool has_file(struct tml_session_files *files)
     return status == TRACEML_OK;
 }
 
-static void take_row(void *context, const struct tml_step_row *row)
-{
-    struct tml_session_files *files = context;
-    if (has_file(files))
-        tml_step_file_add_row(files->file, row);
-    else
-        files->refused_rows++;
-}
-
 static void flush(void *context)
 {
     struct tml_session_files *files = context;
@@ -298,17 +289,24 @@ static void flush(void *context)
     files->flushed_ns = tml_now_ns();
 }
 
+static void take_row(void *context, const struct tml_step_row *row)
+{
+    struct tml_session_files *files = context;
+    if (!has_file(files)) {
+        files->refused_rows++;
+        return;
+    }
+    tml_step_file_add_row(files->file, row);
+    if (tml_step_file_buffered(files->file) > TML_STEP_FILE_BUFFER_BYTES / 4)
+        flush(files);
+}
+
 /* Twice as often as promised, since a row may have waited for its events already. */
 static void flush_if_due(void *context, int64_t now_ns)
 {
     struct tml_session_files *files = context;
     if (now_ns - files->flushed_ns >= files->flush_ns / 2)
         flush(files);
-}
-
-struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files)
-{
-    return (struct tml_sampler_sink){.context = files, .row = take_row, .idle = flush_if_due, .flush = flush};
 }
 
 /* ---- End ---- */
@@ -337,23 +335,33 @@ static void add_end(struct tml_session_files *files, const struct tml_sampler_st
     free(run);
 }
 
-enum traceml_status tml_session_files_end(struct tml_session_files *files, const struct tml_sampler_stats *stats,
-                                          const struct traceml_end *end)
+/* Here and not in close: the sampler has all signals blocked, so that a file size limit ends no user's thread. */
+static void write_end(void *context)
 {
-    const char *reason = end && end->reason ? end->reason : "finished";
-    if (!files->file)
-        return files->refused_rows ? TRACEML_UNWRITABLE : TRACEML_OK;
-    add_end(files, stats, end, reason);
-    enum traceml_status status = tml_step_file_flush(files->file);
-    if (files->rank == 0 && write_manifest(files, reason) != TRACEML_OK)
-        status = TRACEML_UNWRITABLE;
-    return status;
+    struct tml_session_files *files = context;
+    const char *reason = files->end && files->end->reason ? files->end->reason : "finished";
+    enum traceml_status status = files->refused_rows ? TRACEML_UNWRITABLE : TRACEML_OK;
+    if (files->file) {
+        struct tml_sampler_stats stats;
+        tml_sampler_read_stats(files->sampler, &stats);
+        add_end(files, &stats, files->end, reason);
+        if (tml_step_file_close(files->file) != TRACEML_OK)
+            status = TRACEML_UNWRITABLE;
+        files->file = NULL;
+        if (files->rank == 0 && write_manifest(files, reason) != TRACEML_OK)
+            status = TRACEML_UNWRITABLE;
+    }
+    /* Relaxed: see tml_session_files_status(). */
+    atomic_store_explicit(&files->status, status, memory_order_relaxed);
+}
+
+struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files)
+{
+    return (struct tml_sampler_sink){.context = files, .row = take_row, .idle = flush_if_due, .flush = flush, .stopped = write_end};
 }
 
 void tml_session_files_close(struct tml_session_files *files)
 {
-    if (files->file)
-        tml_step_file_close(files->file);
     if (files->dir_fd >= 0)
         close(files->dir_fd);
     free(files->run_dir);

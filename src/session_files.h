@@ -1,7 +1,7 @@
 /*
  * Purpose   what a session writes: the rank's step file with its header, state and end lines, and the manifest.
  * Memory    owns copies of all strings.
- * Threads   open, end, close: one thread, no sampler beside them. The sink: the sampler. Setters: any thread.
+ * Threads   open, close: one thread, no sampler beside them. The sink: the sampler. Setters: any thread.
  * Units     ns inside.
  * Depends   sampler (its sink and stats), step_file, run_dir, json, <pthread.h>.
  */
@@ -39,6 +39,8 @@ struct tml_session_files {
     uint64_t refused_rows; /* rows that found no file */
     uint64_t losses_written[TML_LOSS_COUNT];
     _Atomic int status; /* enum traceml_status of the last write */
+
+    const struct traceml_end *end; /* set before the sampler is stopped */
 };
 
 enum traceml_status tml_session_files_open(struct tml_session_files *files, const struct traceml_options *options,
@@ -46,10 +48,8 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
 struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files);
 enum traceml_status tml_session_files_set_environment(struct tml_session_files *files, const char *json);
 void tml_session_files_set_armed(struct tml_session_files *files, enum traceml_phase phase, bool armed);
+/* Of the last write; after the sampler has stopped, of the end line and the manifest. */
 enum traceml_status tml_session_files_status(struct tml_session_files *files);
-/* Writes the end line and the manifest's end, if a step was ever written. */
-enum traceml_status tml_session_files_end(struct tml_session_files *files, const struct tml_sampler_stats *stats,
-                                          const struct traceml_end *end);
 void tml_session_files_close(struct tml_session_files *files);
 
 #endif
