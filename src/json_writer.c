@@ -66,7 +66,7 @@ static size_t plain_run(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at >= 0x20 && *at != '"' && *at != '\\') {
-        unsigned length = tml_utf8_length(at, SIZE_MAX);
+        unsigned length = *at < 0x80 ? 1 : tml_utf8_length(at, SIZE_MAX); /* nearly all text is ASCII */
         if (length == 0)
             break;
         at += length;

@@ -179,6 +179,25 @@ static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_s
     return ok;
 }
 
+static bool sane(int64_t ns)
+{
+    return ns == TML_NS_NONE || (ns <= TML_ROW_LIMIT_NS && ns >= -TML_ROW_LIMIT_NS);
+}
+
+bool tml_row_store_accepts(const struct tml_step_row *row)
+{
+    bool ok = sane(row->end_ns);
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+        for (unsigned term = 0; term < TML_TERM_COUNT; term++)
+            ok = ok && sane(row->term_ns[clock][term]);
+        for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
+            const struct tml_cell *cell = &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT];
+            ok = ok && sane(cell->exclusive_ns[clock]) && sane(cell->inclusive_ns[clock]);
+        }
+    }
+    return ok;
+}
+
 bool tml_row_store_push(struct tml_row_store *store, const struct tml_step_row *row)
 {
     if (store->count == store->allocated && store->allocated < store->limit && !grow(store))
@@ -237,4 +256,11 @@ uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index)
 uint32_t tml_row_store_flags(const struct tml_row_store *store, size_t index)
 {
     return store->flags[slot_of(store, index)];
+}
+
+bool tml_row_store_on_gpu(const struct tml_row_store *store, size_t index, enum tml_reason *reason)
+{
+    size_t slot = slot_of(store, index);
+    *reason = (enum tml_reason)store->gpu_reason[slot];
+    return store->gpu_complete[slot];
 }

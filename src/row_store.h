@@ -15,6 +15,25 @@
 
 #include "step_row.h"
 
+/* No time of a row is longer, so that the sum of a row's parts cannot overflow; 36 years. */
+#define TML_ROW_LIMIT_NS (INT64_C(1) << 60)
+
+/* Sums over rows stay at the ends of int64: only a made-up file gets there. */
+static inline int64_t tml_ns_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN + 1 : INT64_MAX;
+    return sum;
+}
+
+/* sum / count, to the nearest ns. */
+static inline int64_t tml_ns_mean(int64_t sum, uint64_t count)
+{
+    int64_t n = (int64_t)count, half = n / 2;
+    return tml_ns_add(sum, sum < 0 ? -half : half) / n;
+}
+
 /* One column of int64 or uint32 that exists once a row differs from the default. */
 struct tml_row_column {
     void *values;
@@ -45,6 +64,8 @@ void tml_row_store_init(struct tml_row_store *store, size_t limit);
 void tml_row_store_clear(struct tml_row_store *store);
 void tml_row_store_free(struct tml_row_store *store);
 
+/* Every time of the row is one that tml_row_store_push() may be given. */
+bool tml_row_store_accepts(const struct tml_step_row *row);
 /* Adds the row as the latest. False when memory is out. What a window does not need (iteration, end, epoch,
  * microbatches) is not kept. */
 bool tml_row_store_push(struct tml_row_store *store, const struct tml_step_row *row);
@@ -53,5 +74,7 @@ bool tml_row_store_push(struct tml_row_store *store, const struct tml_step_row *
 void tml_row_store_get(const struct tml_row_store *store, size_t index, struct tml_step_row *row);
 uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index);
 uint32_t tml_row_store_flags(const struct tml_row_store *store, size_t index);
+/* True: complete on the GPU; else *reason says why not. */
+bool tml_row_store_on_gpu(const struct tml_row_store *store, size_t index, enum tml_reason *reason);
 
 #endif

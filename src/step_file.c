@@ -37,7 +37,7 @@ struct tml_step_file {
     size_t state_bytes;  /* 0: none yet */
     struct block *block; /* closed ones, oldest first */
     size_t blocks, blocks_room;
-    size_t blocks_at_failure;  /* no new attempt to fold before there are more */
+    uint64_t rows_to_retry;    /* that come before the next attempt to fold */
     off_t open_begin;          /* where the lines of the open block begin */
     struct tml_step_fold fold; /* of the open block */
 };

@@ -1,9 +1,9 @@
 /*
  * Purpose   writes one rank's step file, steps-rank00000.jsonl; steps beyond the cap are folded.
  * Memory    bounded whatever the number of steps: a 256 KiB buffer, 336 KiB of accumulators (of which only the metrics
- *           that occur are touched), and for each thousand steps of the cap one fold line (3 to 6 KiB, at most 16),
- *           twice that while folding fails. While it folds, 64 KiB more.
- * Threads   one at a time, with SIGXFSZ blocked or ignored, as a file size limit would end the process otherwise.
+ *           that occur are touched), and one fold line for each thousand steps of the cap (3 KiB as a rule, at most
+ *           16), twice as many while folding fails. While it folds, 64 KiB more.
+ * Threads   one at a time, with SIGXFSZ blocked or ignored, as a file size limit would end the process otherwise;
  *           tml_step_file_flush() and tml_step_file_close() alone do input and output.
  * Units     bytes, steps.
  * Depends   step_fold, step_row.

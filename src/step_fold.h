@@ -1,8 +1,10 @@
 /*
  * Purpose   a block of older steps as one line: totals and quantiles of every metric instead of the steps.
- * Memory    plain data, 336 KiB (not for a stack), no pointers; of a zeroed one only the metrics that occur are
- * touched. Threads   any; one fold by one thread at a time. Units     ns in, ms in the line. Depends   sketch,
- * step_row.
+ * Memory    plain data, 336 KiB (not for a stack), no pointers; of a zeroed one only pages of metrics that occur are
+ *           touched.
+ * Threads   any; one fold by one thread at a time.
+ * Units     ns in, ms in the line.
+ * Depends   sketch, step_row.
  */
 #ifndef TML_STEP_FOLD_H
 #define TML_STEP_FOLD_H
@@ -26,7 +28,7 @@ struct tml_step_fold {
     struct tml_sketch metric[TML_STEP_FOLD_METRICS];
 };
 
-/* Room for the longest line that tml_step_fold_write() makes. A usual one has 3 to 6 KiB. */
+/* Room for the longest line that tml_step_fold_write() makes. A usual one has 3 KiB. */
 #define TML_STEP_FOLD_LINE_BYTES 16384
 
 void tml_step_fold_clear(struct tml_step_fold *fold);

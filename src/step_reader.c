@@ -58,9 +58,9 @@ static bool add_rank(struct tml_run *run, unsigned number, const char *name, siz
         return false;
     run->ranks = ranks;
     struct tml_rank_run *rank = &ranks[run->rank_count++];
-    tml_rank_run_init(rank, number, rows);
+    bool ok = tml_rank_run_init(rank, number, rows);
     rank->file = strdup(name);
-    return rank->file;
+    return ok && rank->file;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -219,6 +219,30 @@ static uint64_t last_common_step(const struct tml_run *run)
     return common;
 }
 
+/* ---- Hosts ---- */
+
+static const char *host_of(const struct tml_rank_run *rank)
+{
+    const char *host = tml_json_string(tml_json_get(tml_json_get(rank->header, "header"), "host"));
+    return host ? host : "";
+}
+
+static void assign_nodes(struct tml_run *run)
+{
+    unsigned nodes = 0;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        struct tml_rank_run *rank = &run->ranks[i];
+        size_t first = 0, same = 0;
+        for (size_t k = run->rank_count; k-- > 0;)
+            if (strcmp(host_of(&run->ranks[k]), host_of(rank)) == 0) {
+                first = k;
+                same++;
+            }
+        rank->node = first < i ? run->ranks[first].node : nodes++;
+        rank->node_ranks = (unsigned)same;
+    }
+}
+
 /* ---- The run ---- */
 
 static bool read_manifest(struct tml_run *run)
@@ -272,7 +296,9 @@ static enum traceml_status read_all(const char *directory, uint64_t window_steps
                  FILE_SUFFIX);
         return run->bad_lines ? TRACEML_BAD_DATA : TRACEML_NOT_FOUND;
     }
-    return read_ranks(run, error, error_bytes);
+    status = read_ranks(run, error, error_bytes);
+    assign_nodes(run);
+    return status;
 }
 
 enum traceml_status tml_run_read(const char *directory, uint64_t window_steps, struct tml_run *run, char *error,

@@ -4,7 +4,7 @@
  * Memory    tml_run_read() fills the caller's struct, tml_run_free() gives all of it back (also after a failure).
  * Threads   any; one run by one thread.
  * Units     ns.
- * Depends   row_store, line_reader, json; POSIX directories.
+ * Depends   row_store, step_fold, line_reader, json; POSIX directories.
  */
 #ifndef TML_STEP_READER_H
 #define TML_STEP_READER_H
@@ -14,25 +14,18 @@
 #include <stdint.h>
 
 #include "row_store.h"
+#include "step_fold.h"
 
-/* Sum over the whole run of one time, folded steps included. */
-struct tml_total {
-    uint64_t n; /* steps in which it was measured */
-    int64_t sum_ns, min_ns, max_ns;
-};
-
-/* Over all completed steps of a rank, warm-up among them; aborted ones are counted alone. */
+/* Over all completed steps of a rank, warm-up and folded ones among them; aborted ones are counted alone. */
 struct tml_rank_totals {
     uint64_t completed, aborted;
-    uint64_t folded;         /* of `completed`: steps that the file keeps as sums only */
-    uint64_t last_step;      /* number of the last completed step; 0: none */
-    uint64_t first_fetches;  /* completed steps whose iteration held the first fetch of an iterator */
-    uint64_t microbatches;   /* of the steps that were not folded */
+    uint64_t folded;        /* of `completed`: steps that the file keeps as sums and quantiles only */
+    uint64_t last_step;     /* number of the last completed step; 0: none */
+    uint64_t first_fetches; /* completed steps whose iteration held the first fetch of an iterator */
     int64_t first_epoch, last_epoch; /* -1: unknown */
-    int64_t last_end_ns;     /* end of the last step, aborted ones too, since the first step's begin */
-    struct tml_total term[TML_CLOCKS][TML_TERM_COUNT];
-    struct tml_total cell[TML_REGIONS][TRACEML_PHASE_COUNT][TML_CLOCKS]; /* exclusive */
-    uint64_t occurrences[TML_REGIONS][TRACEML_PHASE_COUNT];              /* of the steps that were not folded */
+    int64_t last_end_ns;             /* end of the last step, aborted ones too, since the first step's begin */
+    uint64_t occurrences[TML_REGIONS][TRACEML_PHASE_COUNT]; /* of the steps that were not folded */
+    struct tml_step_fold *sums;                             /* of every time; on the heap */
 };
 
 /* Warm-up of the whole run: the first iteration, and steps with the first fetch of an iterator. */
@@ -44,6 +37,7 @@ struct tml_warmup {
 
 struct tml_rank_run {
     unsigned rank;
+    unsigned node, node_ranks; /* its host among those of the run, in order of their lowest rank; ranks on it */
     char *file; /* name in the run directory */
     struct tml_json *header, *state, *end; /* latest line of its kind, or NULL */
     unsigned attempts;                     /* headers seen: more than one after a restart; the last one counts */
@@ -61,7 +55,8 @@ struct tml_run {
     char *first_bad; /* "steps-rank00003.jsonl:17: cut line" */
 };
 
-/* The mask of phases whose instrument was in place. Empty where the file does not say: then what occurred counts alone. */
+/* The phases whose instrument was in place at the first step or at the end. None where the file does not say: then what
+ * occurred counts alone. */
 uint32_t tml_rank_armed(const struct tml_rank_run *rank);
 /* Phases that occurred at all, folded steps included. */
 uint32_t tml_rank_seen(const struct tml_rank_run *rank);
@@ -87,7 +82,7 @@ void tml_run_free(struct tml_run *run);
  * wrong with it; *oom is set when memory ran out. */
 const char *tml_rank_take_line(struct tml_rank_run *rank, uint64_t last_common, const char *line, size_t bytes,
                                bool *known, bool *oom);
-void tml_rank_run_init(struct tml_rank_run *rank, unsigned number, size_t rows);
+bool tml_rank_run_init(struct tml_rank_run *rank, unsigned number, size_t rows);
 void tml_rank_run_free(struct tml_rank_run *rank);
 
 #endif

@@ -4,11 +4,13 @@
 
 #include "step_reader.h"
 
-void tml_rank_run_init(struct tml_rank_run *rank, unsigned number, size_t rows)
+bool tml_rank_run_init(struct tml_rank_run *rank, unsigned number, size_t rows)
 {
     *rank = (struct tml_rank_run){.rank = number};
     rank->totals.first_epoch = rank->totals.last_epoch = -1;
+    rank->totals.sums = calloc(1, sizeof *rank->totals.sums);
     tml_row_store_init(&rank->rows, rows);
+    return rank->totals.sums;
 }
 
 void tml_rank_run_free(struct tml_rank_run *rank)
@@ -17,30 +19,12 @@ void tml_rank_run_free(struct tml_rank_run *rank)
     tml_json_free(rank->header);
     tml_json_free(rank->state);
     tml_json_free(rank->end);
+    free(rank->totals.sums);
     tml_row_store_free(&rank->rows);
     *rank = (struct tml_rank_run){0};
 }
 
 /* ---- Totals ---- */
-
-static void add_total(struct tml_total *total, const struct tml_total *more)
-{
-    if (more->n == 0)
-        return;
-    if (total->n == 0 || more->min_ns < total->min_ns)
-        total->min_ns = more->min_ns;
-    if (total->n == 0 || more->max_ns > total->max_ns)
-        total->max_ns = more->max_ns;
-    total->n += more->n;
-    if (__builtin_add_overflow(total->sum_ns, more->sum_ns, &total->sum_ns))
-        total->sum_ns = INT64_MAX; /* 292 years: a made-up file */
-}
-
-static void add_time(struct tml_total *total, int64_t ns)
-{
-    if (ns != TML_NS_NONE)
-        add_total(total, &(struct tml_total){1, ns, ns, ns});
-}
 
 static void add_epoch(struct tml_rank_totals *totals, int64_t epoch)
 {
@@ -57,19 +41,10 @@ static void add_row(struct tml_rank_totals *totals, const struct tml_step_row *r
     totals->completed++;
     totals->last_step = row->step;
     totals->first_fetches += (row->flags & TML_STEP_FLAG_FIRST_FETCH) != 0;
-    totals->microbatches += row->microbatches;
-    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
-        for (unsigned term = 0; term < TML_TERM_COUNT; term++)
-            add_time(&totals->term[clock][term], row->term_ns[clock][term]);
-        for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
-            unsigned region = i / TRACEML_PHASE_COUNT, phase = i % TRACEML_PHASE_COUNT;
-            if (row->cell[region][phase].count > 0)
-                add_time(&totals->cell[region][phase][clock], row->cell[region][phase].exclusive_ns[clock]);
-        }
-    }
-    for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        totals->occurrences[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT] +=
-            row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT].count;
+    tml_step_fold_add(totals->sums, row);
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
+            totals->occurrences[region][phase] += row->cell[region][phase].count;
 }
 
 /* ---- A step ---- */
@@ -88,7 +63,7 @@ static void add_warmup(struct tml_rank_run *rank, const struct tml_step_row *row
 static const char *take_step(struct tml_rank_run *rank, uint64_t last_common, const struct tml_json *value, bool *oom)
 {
     struct tml_step_row row;
-    if (!tml_step_row_read(value, &row))
+    if (!tml_step_row_read(value, &row) || !tml_row_store_accepts(&row))
         return "not a step";
     bool aborted = row.flags & TML_STEP_FLAG_ABORTED;
     if (!aborted && rank->totals.completed > rank->totals.folded && row.step <= rank->totals.last_step)
@@ -109,81 +84,22 @@ static const char *take_step(struct tml_rank_run *rank, uint64_t last_common, co
 
 /* ---- Folded steps ---- */
 
-static const char *const term_keys[] = {
-#define TML_X(name, key) key,
-    TML_TERM_LIST(TML_X)
-#undef TML_X
-};
-
-static bool after(const char **at, const char *words)
+static const char *take_folded(struct tml_rank_run *rank, const struct tml_json *line, bool *oom)
 {
-    size_t bytes = strlen(words);
-    if (strncmp(*at, words, bytes) != 0)
-        return false;
-    *at += bytes;
-    return true;
-}
-
-static struct tml_total *term_total(struct tml_rank_totals *totals, unsigned clock, const char *key)
-{
-    for (unsigned term = 0; term < TML_TERM_COUNT; term++)
-        if (strcmp(term_keys[term], key) == 0)
-            return &totals->term[clock][term];
-    return NULL;
-}
-
-static struct tml_total *cell_total(struct tml_rank_totals *totals, unsigned region, const char *key)
-{
-    for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
-        const char *at = key;
-        if (!after(&at, tml_phase_key(phase)))
-            continue;
-        if (strcmp(at, ".cpu_ms") == 0)
-            return &totals->cell[region][phase][TML_CLOCK_CPU];
-        if (strcmp(at, ".gpu_ms") == 0)
-            return &totals->cell[region][phase][TML_CLOCK_GPU];
-    }
-    return NULL;
-}
-
-/* Where "cpu.iteration_ms" or "in.forward.gpu_ms" is summed; NULL: not one that we sum. */
-static struct tml_total *total_of(struct tml_rank_totals *totals, const char *key)
-{
-    if (after(&key, "cpu."))
-        return term_total(totals, TML_CLOCK_CPU, key);
-    if (after(&key, "gpu."))
-        return term_total(totals, TML_CLOCK_GPU, key);
-    if (after(&key, "pre."))
-        return cell_total(totals, TML_REGION_PRE, key);
-    return after(&key, "in.") ? cell_total(totals, TML_REGION_IN, key) : NULL;
-}
-
-static void take_folded_metric(struct tml_rank_totals *totals, const struct tml_json *metric)
-{
-    struct tml_total *total = total_of(totals, tml_json_key(metric)), more;
-    if (total && tml_json_uint(tml_json_get(metric, "n"), &more.n) &&
-        tml_json_ms_as_ns(tml_json_get(metric, "sum"), &more.sum_ns) &&
-        tml_json_ms_as_ns(tml_json_get(metric, "min"), &more.min_ns) &&
-        tml_json_ms_as_ns(tml_json_get(metric, "max"), &more.max_ns))
-        add_total(total, &more);
-}
-
-static const char *take_folded(struct tml_rank_run *rank, const struct tml_json *folded)
-{
-    uint64_t count, last, aborted = 0;
-    if (!tml_json_uint(tml_json_get(folded, "count"), &count) || !tml_json_uint(tml_json_get(folded, "last"), &last))
-        return "not folded steps";
-    tml_json_uint(tml_json_get(folded, "aborted"), &aborted);
     struct tml_rank_totals *totals = &rank->totals;
-    if (totals->completed == totals->folded && last > totals->last_step)
-        totals->last_step = last;
-    totals->completed += count;
-    totals->folded += count;
-    totals->aborted += aborted;
-    const struct tml_json *metric = tml_json_first(tml_json_get(folded, "metrics"));
-    for (; metric; metric = tml_json_next(metric))
-        take_folded_metric(totals, metric);
-    return NULL;
+    struct tml_step_fold *fold = malloc(sizeof *fold);
+    *oom = *oom || !fold;
+    bool good = fold && tml_step_fold_read(line, fold);
+    if (good) {
+        if (totals->completed == totals->folded && fold->last > totals->last_step)
+            totals->last_step = fold->last;
+        totals->completed += fold->count;
+        totals->folded += fold->count;
+        totals->aborted += fold->aborted;
+        tml_step_fold_merge(totals->sums, fold);
+    }
+    free(fold);
+    return good ? NULL : "not folded steps";
 }
 
 /* ---- Any line ---- */
@@ -196,7 +112,9 @@ static void restart(struct tml_rank_run *rank)
     rank->state = rank->end = NULL;
     tml_row_store_clear(&rank->rows);
     rank->warmup = (struct tml_warmup){0};
-    rank->totals = (struct tml_rank_totals){.first_epoch = -1, .last_epoch = -1};
+    struct tml_step_fold *sums = rank->totals.sums;
+    tml_step_fold_clear(sums);
+    rank->totals = (struct tml_rank_totals){.first_epoch = -1, .last_epoch = -1, .sums = sums};
 }
 
 static void keep(struct tml_json **slot, struct tml_json **root)
@@ -215,7 +133,7 @@ static const char *take_value(struct tml_rank_run *rank, uint64_t last_common, s
     if (tml_json_get(*root, "step"))
         return take_step(rank, last_common, *root, oom);
     if (tml_json_is_object(tml_json_get(*root, "folded")))
-        return take_folded(rank, tml_json_get(*root, "folded"));
+        return take_folded(rank, *root, oom);
     if (tml_json_is_object(tml_json_get(*root, "header"))) {
         if (rank->attempts++ > 0)
             restart(rank);
@@ -243,34 +161,39 @@ const char *tml_rank_take_line(struct tml_rank_run *rank, uint64_t last_common, 
     return wrong;
 }
 
-/* ---- What the header says ---- */
+/* ---- What the header and the end say ---- */
 
 static const struct tml_json *header_of(const struct tml_rank_run *rank)
 {
     return tml_json_get(rank->header, "header");
 }
 
-uint32_t tml_rank_armed(const struct tml_rank_run *rank)
+static uint32_t phases_in(const struct tml_json *list)
 {
-    uint32_t armed = 0;
-    const struct tml_json *child = tml_json_first(tml_json_get(header_of(rank), "armed"));
-    for (; child; child = tml_json_next(child)) {
+    uint32_t phases = 0;
+    for (const struct tml_json *child = tml_json_first(list); child; child = tml_json_next(child)) {
         int phase = tml_json_string(child) ? tml_phase_from_key(tml_json_string(child)) : -1;
         if (phase >= 0)
-            armed |= 1u << phase;
+            phases |= 1u << phase;
     }
-    return armed;
+    return phases;
+}
+
+uint32_t tml_rank_armed(const struct tml_rank_run *rank)
+{
+    return phases_in(tml_json_get(header_of(rank), "armed")) |
+           phases_in(tml_json_get(tml_json_get(rank->end, "end"), "armed"));
 }
 
 uint32_t tml_rank_seen(const struct tml_rank_run *rank)
 {
     uint32_t seen = 0;
-    for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
-        unsigned region = i / TRACEML_PHASE_COUNT, phase = i % TRACEML_PHASE_COUNT;
-        bool folded = rank->totals.cell[region][phase][TML_CLOCK_CPU].n > 0;
-        if (folded || rank->totals.occurrences[region][phase] > 0)
-            seen |= 1u << phase;
-    }
+    const struct tml_rank_totals *totals = &rank->totals;
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
+            if (totals->occurrences[region][phase] > 0 ||
+                tml_step_fold_cell(totals->sums, region, phase, TML_CLOCK_CPU, false)->count > 0)
+                seen |= 1u << phase;
     return seen;
 }
 
@@ -279,7 +202,7 @@ bool tml_rank_on_cuda(const struct tml_rank_run *rank)
     const char *device = tml_json_string(tml_json_get(header_of(rank), "device"));
     if (device)
         return strncmp(device, "cuda", 4) == 0;
-    return rank->totals.term[TML_CLOCK_GPU][TML_TERM_TRACED_STEP].n > 0; /* the header was lost */
+    return tml_step_fold_term(rank->totals.sums, TML_CLOCK_GPU, TML_TERM_TRACED_STEP)->count > 0; /* no header */
 }
 
 bool tml_rank_observes_copies(const struct tml_rank_run *rank)

@@ -125,7 +125,7 @@ static PyObject *core_set_callbacks(PyObject *module, PyObject *args, PyObject *
     static char *names[] = {CORE_CALLBACK_LIST(X) NULL};
 #undef X
     struct core_callbacks *callbacks = &core_state_of(module)->callbacks;
-    struct core_callbacks given = {NULL};
+    struct core_callbacks given = {0};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOO:set_callbacks", names, &given.on_model,
                                      &given.find_parameter, &given.on_iterator, &given.is_running, &given.raw_stream,
                                      &given.is_grad_enabled))

@@ -1,0 +1,30 @@
+"""TraceML: tells why a PyTorch training run is slow, cheaply enough to leave on.
+
+Two lines make a script traceable::
+
+    import traceml_ai as traceml
+
+    traceml.init()
+    for batch in loader:
+        with traceml.trace_step(model):
+            ...
+
+Importing this package imports neither torch nor numpy; :func:`init` does.
+"""
+
+from traceml_ai._core import TraceStep as trace_step
+from traceml_ai._core import __version__
+from traceml_ai.init_config import TraceMLInitConfig
+from traceml_ai.session import init, shutdown, start
+from traceml_ai.summary import final_summary, summary
+
+__all__ = [
+    "TraceMLInitConfig",
+    "__version__",
+    "final_summary",
+    "init",
+    "shutdown",
+    "start",
+    "summary",
+    "trace_step",
+]

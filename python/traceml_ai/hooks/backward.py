@@ -1,0 +1,52 @@
+"""Backward: ``torch.autograd.backward``, which ``Tensor.backward`` calls too; the outermost call counts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+from traceml_ai import _core
+from traceml_ai._core import enter, leave
+from traceml_ai.hooks.patch import Patch
+
+PHASE = _core.PHASE_BACKWARD
+
+_BACKWARD = PHASE  # a plain global: one look-up in the hot path
+_patch: Patch | None = None
+
+
+def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        # enter() says no outside a step, inside another backward (a reentrant checkpoint) and on other threads.
+        if is_dynamo_compiling() or not enter(_BACKWARD, None):
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            leave(_BACKWARD, None, True)
+            raise
+        leave(_BACKWARD, None)
+        return result
+
+    return backward
+
+
+def install() -> None:
+    """Put the timed function in place."""
+    global _patch
+    if _patch is None:
+        _patch = Patch(torch.autograd, "backward")
+        _patch.put(_timed(_patch.original))
+
+
+def remove() -> None:
+    """Put back what was there."""
+    global _patch
+    if _patch is not None:
+        _patch.restore()
+        _patch = None

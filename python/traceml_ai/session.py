@@ -1,0 +1,337 @@
+"""Session: one traced run of this process, from ``init()`` to ``shutdown()`` or the interpreter's end."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.util
+import json
+import os
+import threading
+from typing import Any
+
+from traceml_ai import _core, process, terminal
+from traceml_ai.init_config import DISABLED, TraceMLInitConfig, from_arguments
+from traceml_ai.observed import Observed
+from traceml_ai.settings import PATCHES, RUN_DIR_ENV, Settings, note, resolve
+
+HOOKS = {
+    "patch_dataloader": "traceml_ai.hooks.dataloader",
+    "patch_forward": "traceml_ai.hooks.forward",
+    "patch_backward": "traceml_ai.hooks.backward",
+    "optimizer": "traceml_ai.hooks.optimizer",  # no argument of its own: with mode="auto"
+}
+# Brackets that the user's own code or an integration opens: nothing has to be installed for them.
+ALWAYS_ARMED = (_core.PHASE_STEP, _core.PHASE_EVALUATION, _core.PHASE_CHECKPOINT, _core.PHASE_USER)
+FREE_NAMES_TRIED = 1000
+
+
+class _Run:
+    """A session that was opened; it stays known after its end, for its report."""
+
+    def __init__(self, config: TraceMLInitConfig, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+        self.pid = os.getpid()
+        self.rank = process.number_from_environment("RANK", 0)
+        self.launched = bool(os.environ.get(RUN_DIR_ENV))
+        self.observed = Observed()
+        self.hooks: list[Any] = []
+        self.run_dir = ""
+        self.open = False
+
+    def is_ours(self) -> bool:
+        """Whether it is open here; a forked child has no session, whatever its copy of this module says."""
+        return self.open and self.pid == os.getpid()
+
+
+_lock = threading.RLock()  # init, shutdown and reports, beside each other; never taken while training runs
+_run: _Run | None = None
+_off = False  # init() was called and nothing is traced: disabled, or it could not be
+_registered = False
+
+
+# ---- init ----------------------------------------------------------------------------------------------------------
+
+
+def init(
+    *,
+    mode: str = "auto",
+    patch_dataloader: bool | None = None,
+    patch_forward: bool | None = None,
+    patch_backward: bool | None = None,
+    patch_h2d: bool | None = None,
+    disabled: bool | None = None,
+    ui_mode: str | None = None,
+    interval: float | None = None,
+    logs_dir: str | None = None,
+    enable_logging: bool | None = None,
+    session_id: str | None = None,
+    aggregator_host: str | None = None,
+    aggregator_port: int | None = None,
+    connect_timeout_sec: float = 10.0,
+    connect_retry_interval_sec: float = 0.25,
+    on_missing_aggregator: str | None = None,
+) -> TraceMLInitConfig:
+    """Start tracing in this process.
+
+    Parameters
+    ----------
+    mode : str
+        ``auto``: all hooks; ``selective`` (alias ``custom``): those given as ``patch_*=True``; ``manual``: none.
+    patch_dataloader, patch_forward, patch_backward, patch_h2d : bool, optional
+        With ``mode="selective"`` only. In this version copies are not observed.
+    disabled : bool, optional
+        Do nothing at all; also ``TRACEML_DISABLED=1``.
+    ui_mode, interval : str, float, optional
+        Live view and its refresh in seconds; this version has ``summary`` alone, which needs neither.
+    logs_dir : str, optional
+        Where run directories are made; default ``./logs``. Under ``traceml run`` the launcher's counts.
+    session_id : str, optional
+        Name of the run's directory; default ``<script>_<time>``. Under ``traceml run`` the launcher's counts.
+    enable_logging, aggregator_host, aggregator_port, connect_timeout_sec, connect_retry_interval_sec, \
+on_missing_aggregator : optional
+        Without effect: everything happens in this process. Accepted so that scripts written for them run.
+
+    Returns
+    -------
+    TraceMLInitConfig
+        What is switched on; `disabled` is true when nothing is, also when the run directory could not be made: that is
+        one line on stderr, and the training goes on untraced.
+
+    Raises
+    ------
+    ValueError
+        An argument that is not accepted, or a contradiction; the text says which.
+    RuntimeError
+        A second call with other settings; the text names both. The same settings again are a no-op.
+    ImportError
+        PyTorch is not installed.
+    """
+    arguments = {
+        "disabled": disabled,
+        "ui_mode": ui_mode,
+        "interval": interval,
+        "logs_dir": logs_dir,
+        "enable_logging": enable_logging,
+        "session_id": session_id,
+    }
+    patches = dict(zip(PATCHES, (patch_dataloader, patch_forward, patch_backward, patch_h2d), strict=True))
+    settings = resolve(arguments, script=process.script_path())
+    config = DISABLED if settings.disabled else from_arguments(mode, patches)
+    with _lock:
+        if _run is not None and _run.is_ours():
+            return _repeat(_run, config, arguments)
+        if config.disabled or _off:
+            return _switch_off()
+        if importlib.util.find_spec("torch") is None:
+            raise ImportError("traceml_ai.init() needs PyTorch, which is not installed: pip install torch")
+        return _start(config, settings)
+
+
+def start(**arguments: Any) -> TraceMLInitConfig:
+    """Do what :func:`init` does; the older name."""
+    return init(**arguments)
+
+
+def _repeat(run: _Run, config: TraceMLInitConfig, arguments: dict[str, Any]) -> TraceMLInitConfig:
+    """Answer a second ``init``: what it does not mention it does not change; under a launcher paths are not its own."""
+    launcher_owns = ("logs_dir", "session_id") if run.launched else ()
+    if not run.config.same_effective_configuration(config):
+        raise RuntimeError(f"init() was called before with {run.config}, now with {config}: call shutdown() first")
+    for name, value in arguments.items():
+        before = getattr(run.settings, name)
+        if value is not None and name not in launcher_owns and value != before:
+            raise RuntimeError(
+                f"init() was called before with {name}={before!r}, now with {name}={value!r}: call shutdown() first"
+            )
+    return run.config
+
+
+def _switch_off() -> TraceMLInitConfig:
+    global _off
+    _off = True
+    return DISABLED
+
+
+def _start(config: TraceMLInitConfig, settings: Settings) -> TraceMLInitConfig:
+    """Open the session and put the hooks in place. Whatever goes wrong here is ours: one line, and no tracing."""
+    global _run
+    run = _Run(config, settings)
+    try:
+        _open(run)
+    except Exception as error:
+        note(f"{error}; the training goes on untraced")
+        return _switch_off()
+    _run = run
+    _register()
+    _install(run)
+    return config
+
+
+def _open(run: _Run) -> None:
+    """Open the core's session in the launcher's directory, else in one of our own with the next free name."""
+    settings = run.settings
+    options: dict[str, Any] = {
+        "program": process.program_name(),
+        "environment": run.observed.environment_json(),
+        "rank": run.rank,
+        "local_rank": process.number_from_environment("LOCAL_RANK", 0),
+        "world_size": max(process.number_from_environment("WORLD_SIZE", 1), 1),
+        "max_steps": settings.max_steps or 0,
+        "armed": sum(1 << phase for phase in ALWAYS_ARMED),
+    }
+    run_dir = os.environ.get(RUN_DIR_ENV)
+    # A second session of the process (after shutdown) must not go into the files of the first.
+    if run_dir and (_run is None or _run.pid != run.pid):
+        logs_dir, name = os.path.split(run_dir)
+        _core.open(logs_dir=logs_dir, run_name=name, adopt_run_dir=True, **options)
+    else:
+        run.launched = False
+        _open_free_name(settings.logs_dir, settings.session_id, options)
+    run.run_dir = _core.run_dir()
+    run.open = True
+
+
+def _open_free_name(logs_dir: str, name: str | None, options: dict[str, Any]) -> None:
+    for number in range(1, FREE_NAMES_TRIED):
+        candidate = name if name is None or number == 1 else f"{name}_{number}"
+        try:
+            _core.open(logs_dir=logs_dir, run_name=candidate, **options)
+        except _core.Error as error:
+            if error.status != "EXISTS" or name is None:
+                raise
+            continue
+        if candidate != name:
+            note(f"the run '{name}' exists already in {logs_dir}; this one is '{candidate}'")
+        return
+    raise RuntimeError(f"no free name for the run '{name}' in {logs_dir}")
+
+
+def _install(run: _Run) -> None:
+    """Install the hooks of the mode; one that fails leaves its phase unarmed, and the others work."""
+    import torch
+
+    from traceml_ai.hooks import device, forward, reentry
+
+    def on_model(model: Any) -> None:
+        forward.attach(model)
+        run.observed.on_model(model)
+
+    _core.set_callbacks(
+        on_model=on_model,
+        find_parameter=device.find_parameter,
+        on_iterator=run.observed.on_iterator,
+        is_running=reentry.is_running,
+        raw_stream=device.raw_stream(),
+        is_grad_enabled=torch.is_grad_enabled,
+    )
+    for name, module_name in HOOKS.items():
+        if not getattr(run.config, name, run.config.mode == "auto"):
+            continue
+        try:
+            module = importlib.import_module(module_name)
+            module.install()
+        except Exception as error:
+            note(f"{name}: the hook does not fit this PyTorch ({error.__class__.__name__}: {error}); not timed")
+            continue
+        run.hooks.append(module)
+        _core.set_armed(module.PHASE, True)
+    run.observed.publish()
+
+
+def _register() -> None:
+    global _registered
+    if not _registered:
+        _registered = True
+        atexit.register(_at_exit)
+        os.register_at_fork(after_in_child=_core.forget)
+
+
+# ---- the end -------------------------------------------------------------------------------------------------------
+
+
+def shutdown() -> None:
+    """Stop tracing: remove every hook, write the report, print it (under ``traceml run`` the launcher does both).
+
+    Without a session it does nothing; afterwards :func:`init` may be called again, for a run of its own.
+    """
+    global _off
+    with _lock:
+        _off = False
+        if _run is not None and _run.is_ours():
+            _finish(_run, "finished")
+
+
+def _at_exit() -> None:
+    try:
+        with _lock:
+            if _run is not None and _run.is_ours():
+                _finish(_run, process.end_reason())
+    except Exception as error:
+        note(f"the report could not be finished: {error}")
+
+
+def _finish(run: _Run, reason: str) -> None:
+    run.open = False
+    for module in reversed(run.hooks):
+        module.remove()
+    steps = _core.steps_completed()
+    run.observed.publish()
+    try:
+        _core.close(reason, json.dumps(_run_section(run)))
+    except _core.Error as error:
+        note(f"{run.run_dir}: {error}")
+    if run.rank == 0 and not run.launched:
+        _report(run, steps, reason)
+
+
+def _run_section(run: _Run) -> dict[str, Any]:
+    section: dict[str, Any] = {"process_s": process.seconds_since_start()}
+    if run.observed.epochs_begun():
+        section["epochs_begun"] = run.observed.epochs_begun()
+    return section
+
+
+def _report(run: _Run, steps: int, reason: str) -> None:
+    """Write and print the report of a plain ``python`` run."""
+    if not os.path.isdir(run.run_dir):
+        if steps == 0 and reason == "finished" and not process.is_helper():
+            note("no step was traced: put `with traceml_ai.trace_step(model):` around the training step")
+        return
+    try:
+        options = {"window_steps": run.settings.window_steps}
+        payload, text, _ = _core.read_report(run.run_dir, **options, **terminal.file_options())
+        _core.write_report(run.run_dir, payload, text)
+        terminal.write(_core.read_report(run.run_dir, **options, **terminal.report_options())[1])
+    except _core.Error as error:
+        note(f"{run.run_dir}: {error}")
+
+
+# ---- the report ----------------------------------------------------------------------------------------------------
+
+
+def read_report(timeout_sec: float, options: dict[str, Any]) -> tuple[str, str] | None:
+    """Return (JSON, text) of the steps so far; None when there is nothing to report.
+
+    Raises
+    ------
+    RuntimeError
+        ``init()`` was never called.
+    """
+    with _lock:
+        if _run is None:
+            if _off or resolve({}).disabled:
+                return None
+            raise RuntimeError("there is no session: call traceml_ai.init() first")
+        try:
+            if _run.is_ours():
+                _core.flush(int(max(timeout_sec, 0.0) * 1000))
+        except _core.Error as error:
+            note(f"{_run.run_dir}: {error}")
+        try:
+            return _core.read_report(_run.run_dir, window_steps=_run.settings.window_steps, **options)[:2]
+        except _core.Error as error:
+            if error.status != "NOT_FOUND":
+                note(f"{_run.run_dir}: {error}")
+            return None

@@ -1,0 +1,138 @@
+/* From what single steps say about a metric to its value, availability, coverage and reason. */
+#include "metric.h"
+
+static enum tml_reason lower(enum tml_reason a, enum tml_reason b)
+{
+    if (a == TML_REASON_NONE || b == TML_REASON_NONE)
+        return a == TML_REASON_NONE ? b : a;
+    return a < b ? a : b;
+}
+
+static int lower_phase(int a, int b)
+{
+    if (a == 0 || b == 0)
+        return a == 0 ? b : a;
+    return a < b ? a : b;
+}
+
+static void count_occurrences(struct tml_tally *tally, const struct tml_metric_spec *spec,
+                              const struct tml_step_row *row)
+{
+    for (uint32_t phases = spec->terms ? 0 : spec->pre | spec->in; phases; phases &= phases - 1)
+        for (unsigned region = 0; region < TML_REGIONS; region++)
+            tally->occurrences[region] += row->cell[region][__builtin_ctz(phases)].count;
+}
+
+void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct tml_step_row *row,
+                   const struct tml_instruments *instruments, const struct tml_sample *sample)
+{
+    const struct tml_metric_spec *spec = &tml_metrics[metric];
+    tally->steps++;
+    tally->state[sample->state]++;
+    tally->sum_ns = tml_ns_add(tally->sum_ns, sample->ns);
+    count_occurrences(tally, spec, row);
+    if (sample->state == TML_SAMPLE_MISSING) {
+        tally->missing[sample->reason]++;
+        tally->missing_phase[sample->reason] = lower_phase(tally->missing_phase[sample->reason], sample->phase + 1);
+    }
+    if (sample->state == TML_SAMPLE_OUTSIDE)
+        tally->outside_reason = lower(tally->outside_reason, sample->reason);
+    if (sample->partial) {
+        tally->partial_steps++;
+        tally->partial_reason = lower(tally->partial_reason, sample->reason);
+    }
+    if (!spec->terms && (spec->pre | spec->in) == TML_BIT_H2D && !instruments->observes_copies)
+        tally->by_hand = tally->by_hand || sample->state == TML_SAMPLE_VALUE;
+}
+
+void tml_tally_merge(struct tml_tally *tally, const struct tml_tally *more)
+{
+    tally->steps += more->steps;
+    for (unsigned i = 0; i <= TML_SAMPLE_MISSING; i++)
+        tally->state[i] += more->state[i];
+    for (unsigned i = 0; i < TML_REASON_COUNT; i++) {
+        tally->missing[i] += more->missing[i];
+        tally->missing_phase[i] = lower_phase(tally->missing_phase[i], more->missing_phase[i]);
+    }
+    tally->partial_steps += more->partial_steps;
+    tally->sum_ns = tml_ns_add(tally->sum_ns, more->sum_ns);
+    tally->outside_reason = lower(tally->outside_reason, more->outside_reason);
+    tally->partial_reason = lower(tally->partial_reason, more->partial_reason);
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        tally->occurrences[region] += more->occurrences[region];
+    tally->by_hand = tally->by_hand || more->by_hand;
+}
+
+/* The most frequent reason for a hole; of equally frequent ones the first in the list of reasons. */
+static void blame(struct tml_metric_status *status, const struct tml_tally *tally)
+{
+    uint64_t most = 0;
+    for (unsigned reason = 0; reason < TML_REASON_COUNT; reason++) {
+        if (tally->missing[reason] <= most)
+            continue;
+        most = tally->missing[reason];
+        status->reason = (enum tml_reason)reason;
+        status->phase = tally->missing_phase[reason] - 1;
+    }
+    if (tally->state[TML_SAMPLE_NOT_APPLICABLE] > most)
+        status->reason = TML_REASON_NO_CUDA;
+}
+
+static void unavailable(struct tml_metric_status *status, const struct tml_tally *tally)
+{
+    status->availability = TML_UNAVAILABLE;
+    status->coverage = TML_COVERAGE_UNKNOWN;
+    status->value_ns = TML_NS_NONE;
+    blame(status, tally);
+}
+
+/* The instrument was whole; how much of it lies where the metric looks? */
+static void cover(struct tml_metric_status *status, const struct tml_tally *tally)
+{
+    uint64_t holes = tally->state[TML_SAMPLE_MISSING] + tally->state[TML_SAMPLE_NOT_APPLICABLE];
+    if (holes > 0) {
+        status->coverage = TML_COVERAGE_PARTIAL;
+        blame(status, tally);
+    } else if (tally->state[TML_SAMPLE_OUTSIDE] > 0 || tally->partial_steps > 0) {
+        status->coverage = TML_COVERAGE_PARTIAL;
+        status->reason = lower(tally->outside_reason, tally->partial_reason);
+    } else if (tally->by_hand) {
+        status->coverage = TML_COVERAGE_UNKNOWN; /* others may have been copied that nobody bracketed */
+        status->reason = TML_REASON_OBSERVER_MISSING;
+    } else {
+        status->coverage = TML_COVERAGE_IN_WINDOW;
+        status->reason = tally->state[TML_SAMPLE_VALUE] == 0 ? TML_REASON_NEVER_OBSERVED : TML_REASON_NONE;
+    }
+}
+
+struct tml_metric_status tml_tally_status(const struct tml_tally *tally)
+{
+    uint64_t seen = tally->state[TML_SAMPLE_VALUE] + tally->state[TML_SAMPLE_ABSENT];
+    uint64_t never = tally->missing[TML_REASON_NEVER_OBSERVED];
+    uint64_t broken = tally->state[TML_SAMPLE_MISSING] + tally->state[TML_SAMPLE_NOT_APPLICABLE] - never;
+    struct tml_metric_status status = {
+        .value_ns = TML_NS_NONE,
+        .phase = -1,
+        .coverage = TML_COVERAGE_UNKNOWN,
+        .steps_observed = seen,
+        .steps_expected = tally->steps,
+        .occurrences = {tally->occurrences[TML_REGION_PRE], tally->occurrences[TML_REGION_IN]},
+    };
+    if (tally->steps == 0) {
+        status.availability = TML_UNAVAILABLE;
+        status.reason = TML_REASON_NO_STEPS;
+    } else if (tally->state[TML_SAMPLE_NOT_APPLICABLE] == tally->steps) {
+        status.availability = TML_NOT_APPLICABLE;
+        status.reason = TML_REASON_NO_CUDA;
+    } else if (!tml_metric_enough(tally->steps - broken, tally->steps) ||
+               (seen == 0 && tally->state[TML_SAMPLE_OUTSIDE] == 0)) {
+        unavailable(&status, tally);
+    } else if (seen == 0) {
+        status.coverage = TML_COVERAGE_OUTSIDE_WINDOW;
+        status.reason = tally->outside_reason;
+    } else {
+        status.value_ns = tml_ns_mean(tally->sum_ns, seen);
+        cover(&status, tally);
+    }
+    return status;
+}

@@ -1,0 +1,85 @@
+/*
+ * Purpose   the third of the four shapes: the latest N steps that all ranks share, on one clock, and what every metric
+ *           says about them, per rank and over ranks.
+ * Memory    tml_window_build() fills the caller's struct, tml_window_free() gives it back; points into the run, which
+ *           must outlive it.
+ * Threads   any; one window by one thread.
+ * Units     ns; shares are ratios of step time, NAN for null.
+ * Depends   metric, step_reader.
+ */
+#ifndef TML_WINDOW_H
+#define TML_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "metric.h"
+
+/* Of the steps in which the metric has a value: 10, 50 and 90 % lie at or below. TML_NS_NONE for null. */
+struct tml_spread {
+    int64_t p10_ns, p50_ns, p90_ns;
+};
+
+struct tml_rank_window {
+    const struct tml_rank_run *run;
+    struct tml_instruments instruments;
+    struct tml_metric_status metric[TML_METRIC_COUNT];
+    struct tml_spread spread[TML_METRIC_COUNT];
+    double share[TML_METRIC_COUNT];
+    /* Of the steps that are complete on the GPU, whatever the window's clock: what the device waited for. */
+    uint64_t gpu_steps;
+    int64_t gpu_input_ns, gpu_step_ns;
+};
+
+struct tml_rank_value {
+    int64_t value_ns; /* TML_NS_NONE: null */
+    int rank;         /* -1 with null */
+};
+
+/* Over ranks. All of `value` is null unless the metric is available over all steps of all ranks. */
+struct tml_over_ranks {
+    struct tml_metric_status status; /* its value is the average */
+    struct tml_rank_value median, worst; /* the rank nearest the median (of two the smaller value); the largest value */
+    double share;                        /* median of the ranks' shares */
+    double share_skew;                   /* (largest share - median) / median; NAN with one rank */
+    int share_worst_rank;
+};
+
+struct tml_window {
+    struct tml_rank_window *ranks; /* those with completed steps, ascending */
+    size_t rank_count;
+    uint64_t wanted_steps; /* N */
+
+    uint64_t steps, first_step, last_step;          /* that the numbers are about; 0 without any */
+    uint64_t common_steps;                          /* shared and no warm-up: `steps` and the ones left out */
+    uint64_t left_out, left_out_why[TML_REASON_COUNT]; /* incomplete on the window's clock, by the lowest rank's reason */
+    uint64_t warmup_steps;                          /* among the rows that were looked at */
+    bool first_fetches_kept;                        /* hardly a step without a first fetch: they are the rule here */
+
+    enum tml_clock clock;
+    enum tml_reason clock_reason;  /* why not the GPU; NONE on the GPU clock */
+    uint64_t gpu_complete_steps;   /* of common_steps, on every rank */
+    bool cuda;                     /* some rank has a device */
+
+    struct tml_over_ranks metric[TML_METRIC_COUNT];
+};
+
+/* False when memory is out; the window is empty then. */
+bool tml_window_build(const struct tml_run *run, uint64_t wanted_steps, struct tml_window *window);
+void tml_window_free(struct tml_window *window);
+
+/* Host brackets around device phases are launch time: what they say about the device is not known. */
+bool tml_window_is_launch_time(const struct tml_window *window);
+
+/* ---- Shared by window.c and window_metrics.c ---- */
+
+/* For each step of the window, for each rank: the index of its row. */
+struct tml_selection {
+    size_t count, ranks;
+    uint32_t *rows; /* [step * ranks + rank] */
+};
+
+bool tml_window_measure(struct tml_window *window, const struct tml_selection *selection);
+
+#endif
