@@ -53,6 +53,7 @@ const struct tml_rule tml_rules[TML_RULE_COUNT] = {
         .launch_time = TML_LAUNCH_TIME_WARN_AT_MOST,
         .metric = "input_wait",
         .phase = "input",
+        .bound = TML_METRIC_COUNT,
     },
     {
         .kind = TML_FINDING_RESIDUAL_HEAVY,
@@ -65,6 +66,7 @@ const struct tml_rule tml_rules[TML_RULE_COUNT] = {
         .launch_time = TML_LAUNCH_TIME_ABSTAIN,
         .metric = "residual_proxy",
         .phase = "residual",
+        .bound = TML_METRIC_UNATTRIBUTED,
     },
 };
 
@@ -123,7 +125,17 @@ static void abstain(struct tml_verdict *verdict, const struct tml_rule *rule, en
     verdict->abstained[verdict->abstentions++] = (struct tml_abstention){rule, signal, reason, phase, launch_time};
 }
 
-/* True when a signal is missing or not whole enough to stand on; the rule then abstains. */
+/* Copies that nobody saw lie in the same remainder as the residual: if all of it is too little, so is the residual. */
+static bool ruled_out(const struct tml_rule *rule, const struct tml_window *window, enum tml_reason reason)
+{
+    if (rule->bound == TML_METRIC_COUNT || reason != TML_REASON_OBSERVER_MISSING || tml_window_is_launch_time(window))
+        return false;
+    const struct tml_over_ranks *bound = &window->metric[rule->bound];
+    return tml_metric_usable(&bound->status) && tml_metric_usable(&window->metric[rule->denominator].status) &&
+           (bound->share < rule->warn || bound->median.value_ns < rule->floor_ns);
+}
+
+/* True when a signal is missing or not whole enough to stand on; the rule then abstains, unless it cannot fire. */
 static bool lacks_signal(const struct tml_rule *rule, const struct tml_window *window, struct tml_verdict *verdict)
 {
     for (unsigned i = 0; i <= rule->signals; i++) {
@@ -131,7 +143,8 @@ static bool lacks_signal(const struct tml_rule *rule, const struct tml_window *w
         const struct tml_metric_status *status = &window->metric[signal].status;
         if (tml_metric_usable(status))
             continue;
-        abstain(verdict, rule, signal, status->reason, status->phase, false);
+        if (!ruled_out(rule, window, status->reason))
+            abstain(verdict, rule, signal, status->reason, status->phase, false);
         return true;
     }
     if (rule->launch_time != TML_LAUNCH_TIME_ABSTAIN || !tml_window_is_launch_time(window))

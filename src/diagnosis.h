@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "run_facts.h"
+#include "text_buffer.h"
 #include "window.h"
 
 /* X(KIND, status as people read it). The JSON kind is the name. */
@@ -68,6 +69,9 @@ struct tml_rule {
     int64_t floor_ns; /* a step */
     enum tml_launch_time launch_time;
     const char *metric, *phase; /* as traceml-ai names them */
+    /* The signals together are never more than this, even where copies are not observed: a bound below the threshold
+     * rules the finding out. TML_METRIC_COUNT: no such bound. */
+    enum tml_metric bound;
 };
 
 #define TML_RULE_COUNT 2
@@ -102,6 +106,15 @@ struct tml_verdict {
 /* False when memory is out. */
 bool tml_diagnose(const struct tml_window *window, const struct tml_run_facts *facts, struct tml_verdict *verdict);
 void tml_verdict_free(struct tml_verdict *verdict);
+
+/* "forward", "data loader", ... for a sentence. */
+const char *tml_phase_words(unsigned phase);
+/* "64 %", "<1 %". `out` has TML_PERCENT_BYTES. */
+#define TML_PERCENT_BYTES 16
+const char *tml_percent(double share, char out[TML_PERCENT_BYTES]);
+/* Why a rule abstained: "forward: seen in 1 of 30 steps". */
+void tml_abstention_say(struct tml_text *text, const struct tml_abstention *abstention,
+                        const struct tml_window *window);
 
 /* ---- Shared by diagnosis.c and diagnosis_words.c: the sentences of a finding ---- */
 bool tml_finding_say(struct tml_finding *finding, const struct tml_window *window, const struct tml_run_facts *facts,

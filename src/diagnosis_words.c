@@ -5,10 +5,6 @@
 #include <string.h>
 
 #include "diagnosis.h"
-#include "text_buffer.h"
-
-#define PERCENT_BYTES 16
-
 static const char *const phase_words[TRACEML_PHASE_COUNT] = {
     [TRACEML_PHASE_STEP] = "step",           [TRACEML_PHASE_DATALOADER_FETCH] = "data loader",
     [TRACEML_PHASE_H2D] = "H2D copies",      [TRACEML_PHASE_FORWARD] = "forward",
@@ -17,12 +13,18 @@ static const char *const phase_words[TRACEML_PHASE_COUNT] = {
     [TRACEML_PHASE_USER] = "own spans",
 };
 
+const char *tml_phase_words(unsigned phase)
+{
+    return phase_words[phase];
+}
+
 /* ---- Numbers in a sentence ---- */
 
-static const char *percent(double share, char out[PERCENT_BYTES])
+const char *tml_percent(double share, char out[TML_PERCENT_BYTES])
 {
-    int whole = (int)(share * 100 + 0.5);
-    snprintf(out, PERCENT_BYTES, share > 0 && whole == 0 ? "<1 %%" : "%d %%", whole);
+    double percent = share * 100 + (share < 0 ? -0.5 : 0.5);
+    int whole = percent > 1e6 ? 1000000 : percent < -1e6 ? -1000000 : (int)percent;
+    snprintf(out, TML_PERCENT_BYTES, share > 0 && whole == 0 ? "<1 %%" : "%d %%", whole);
     return out;
 }
 
@@ -56,8 +58,8 @@ static void say_basis(struct tml_text *text, const struct tml_finding *finding, 
 
 static void sum_input(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
 {
-    char share[PERCENT_BYTES];
-    tml_text_printf(text, "%s of the step is ", percent(finding->share, share));
+    char share[TML_PERCENT_BYTES];
+    tml_text_printf(text, "%s of the step is ", tml_percent(finding->share, share));
     if (window->clock == TML_CLOCK_GPU)
         tml_text_add(text, "the device waiting for the next batch");
     else
@@ -114,8 +116,8 @@ static void advise_input(struct tml_text *text, const struct tml_window *window,
 
 static void sum_residual(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
 {
-    char share[PERCENT_BYTES];
-    tml_text_printf(text, "%s of the step lies in no measured phase", percent(finding->share, share));
+    char share[TML_PERCENT_BYTES];
+    tml_text_printf(text, "%s of the step lies in no measured phase", tml_percent(finding->share, share));
     say_basis(text, finding, window);
 }
 
@@ -127,19 +129,29 @@ static void advise_residual(struct tml_text *text)
 
 /* ---- Nothing found ---- */
 
+/* Where copies are not observed, the residual is known as a bound only. */
+static void say_bound(struct tml_text *text, const struct tml_window *window, const char *before)
+{
+    char share[TML_PERCENT_BYTES];
+    const struct tml_over_ranks *bound = &window->metric[TML_METRIC_UNATTRIBUTED];
+    if (window->metric[TML_METRIC_RESIDUAL].status.reason == TML_REASON_OBSERVER_MISSING && !isnan(bound->share))
+        tml_text_printf(text, "%sresidual and unobserved copies together %s", before, tml_percent(bound->share, share));
+}
+
 /* "input wait 3 %, residual 2 %" of what is known. */
 static void say_shares(struct tml_text *text, const struct tml_window *window)
 {
     static const enum tml_metric shown[] = {TML_METRIC_INPUT_WAIT, TML_METRIC_COMPUTE, TML_METRIC_RESIDUAL};
     const char *before = "";
     for (unsigned i = 0; i < sizeof shown / sizeof *shown; i++) {
-        char share[PERCENT_BYTES];
+        char share[TML_PERCENT_BYTES];
         double its = window->metric[shown[i]].share;
         if (isnan(its))
             continue;
-        tml_text_printf(text, "%s%s %s", before, tml_metrics[shown[i]].words, percent(its, share));
+        tml_text_printf(text, "%s%s %s", before, tml_metrics[shown[i]].words, tml_percent(its, share));
         before = ", ";
     }
+    say_bound(text, window, before);
 }
 
 static bool any_share(const struct tml_window *window)
@@ -159,19 +171,20 @@ static void sum_balanced(struct tml_text *text, const struct tml_window *window)
 
 static void advise_balanced(struct tml_text *text, const struct tml_run_facts *facts)
 {
-    tml_text_printf(text, "nothing to repair here; for more speed profile the %s itself",
-                    facts->python ? "model (torch.profiler)" : "work");
+    tml_text_printf(text, "nothing to repair here; for more speed profile %s",
+                    facts->python ? "the model itself (torch.profiler)" : "the work itself");
 }
 
 /* ---- Could not tell ---- */
 
-static void say_why_not(struct tml_text *text, const struct tml_abstention *abstention, const struct tml_window *window)
+void tml_abstention_say(struct tml_text *text, const struct tml_abstention *abstention,
+                        const struct tml_window *window)
 {
     static const int metric_of[TRACEML_PHASE_COUNT] = {
         [TRACEML_PHASE_FORWARD] = TML_METRIC_FORWARD, [TRACEML_PHASE_BACKWARD] = TML_METRIC_BACKWARD};
     if (abstention->launch_time)
         tml_text_printf(text, "the device's time is not known: %s", tml_reason_words(abstention->reason));
-    else if (abstention->phase < 0)
+    else if (abstention->phase < 0 || abstention->reason == TML_REASON_OBSERVER_MISSING)
         tml_text_add(text, tml_reason_words(abstention->reason));
     else {
         tml_text_printf(text, "%s: ", phase_words[abstention->phase]);
@@ -195,7 +208,7 @@ static void sum_incomplete(struct tml_text *text, const struct tml_window *windo
     for (size_t i = 0; i < verdict->abstentions; i++) {
         const struct tml_abstention *abstention = &verdict->abstained[i];
         tml_text_printf(text, "%s%s (", i ? ", " : "", tml_finding_status(abstention->rule->kind));
-        say_why_not(text, abstention, window);
+        tml_abstention_say(text, abstention, window);
         tml_text_add(text, ")");
     }
 }

@@ -38,7 +38,7 @@
  *     known inside, form)
  * clock: SELECTED is the window's. form: EXCLUSIVE or INCLUSIVE times; WHOLE says that the name stands for a phase as
  * such and not for a region, so that occurrences elsewhere make it outside_window or partial; UNMEASURED has no source
- * in this version.
+ * in this version. `unattributed` is the measured remainder whatever it holds: the residual and what was not observed.
  */
 #define TML_METRIC_LIST(X)                                                                                             \
     X(INPUT_WAIT, "input_wait_ms", "input wait", "ms", SELECTED, 0, TML_BIT_FETCH, 0, 0, EXCLUSIVE)                    \
@@ -55,6 +55,7 @@
     X(H2D, "h2d_ms", "H2D", "ms", SELECTED, 0, 0, TML_BIT_H2D, 0, WHOLE)                                               \
     X(COMPUTE, "compute_ms", "compute", "ms", SELECTED, 0, 0, TML_BIT_COMPUTE, 0, WHOLE)                               \
     X(RESIDUAL, "residual_ms", "residual", "ms", SELECTED, TML_BIT_RESIDUAL, 0, 0, TML_BIT_INSIDE, EXCLUSIVE)          \
+    X(UNATTRIBUTED, "unattributed_ms", "unattributed", "ms", SELECTED, TML_BIT_RESIDUAL, 0, 0, 0, EXCLUSIVE)           \
     X(FORWARD, "forward_ms", "forward", "ms", SELECTED, 0, 0, TML_BIT_FORWARD, 0, WHOLE)                               \
     X(FORWARD_INCLUSIVE, "forward_inclusive_ms", "forward inclusive", "ms", SELECTED, 0, 0, TML_BIT_FORWARD, 0,        \
       INCLUSIVE)                                                                                                       \

@@ -17,8 +17,14 @@ static void add(_Atomic uint64_t *counter, uint64_t amount)
 
 static void add_cost(struct tml_recorder *recorder, bool events, enum tml_cost_half half, int64_t cost_ns)
 {
-    add(&recorder->cost[events][half].sum_ns, (uint64_t)cost_ns);
-    add(&recorder->cost[events][half].samples, 1);
+    struct tml_own_cost *cost = &recorder->cost[events][half];
+    uint64_t sample_ns = cost_ns > 0 ? (uint64_t)cost_ns : 1;
+    if (cost->least_ns == 0 || sample_ns < cost->least_ns)
+        cost->least_ns = sample_ns;
+    if (sample_ns > TML_COST_OUTLIER * cost->least_ns)
+        return;
+    add(&cost->sum_ns, sample_ns);
+    add(&cost->samples, 1);
 }
 
 static void lose(struct tml_recorder *recorder, enum tml_loss loss)

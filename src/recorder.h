@@ -25,11 +25,15 @@
 /* One span in so many measures what recording it cost. */
 #define TML_COST_SAMPLING 64u
 
-/* What half a span costs on this thread: sums over the sampled ones. */
+/* What half a span costs on this thread: sums over the sampled ones. A sample many times the least is no cost of ours:
+ * the thread was interrupted, or the driver waited for the device. */
 struct tml_own_cost {
     _Atomic uint64_t samples;
     _Atomic uint64_t sum_ns;
+    uint64_t least_ns; /* the owner's */
 };
+
+#define TML_COST_OUTLIER 8u
 
 /* The begin half reaches from entry to the begin time stamp and stands before the span, the end half from the end time
  * stamp to the return and stands after it. */

@@ -169,6 +169,7 @@ void tml_recorders_reset(void)
             struct tml_own_cost *cost = &recorder->cost[i / TML_COST_HALVES][i % TML_COST_HALVES];
             atomic_store_explicit(&cost->samples, 0, memory_order_relaxed);
             atomic_store_explicit(&cost->sum_ns, 0, memory_order_relaxed);
+            cost->least_ns = 0;
         }
         atomic_store_explicit(&recorder->ring.attempts, 0, memory_order_relaxed);
         atomic_store_explicit(&recorder->ring.dropped, 0, memory_order_relaxed);

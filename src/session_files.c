@@ -10,7 +10,7 @@
 #include "json.h"
 #include "run_dir.h"
 
-#define SCHEMA_VERSION 2.0
+#define SCHEMA_VERSION "2.0"
 #define RETRY_NS TML_NS_PER_S
 
 /* ---- Settings ---- */
@@ -153,7 +153,7 @@ static void add_header(struct tml_session_files *files)
     tml_json_writer_heap(&writer, 0);
     tml_json_begin_object(&writer, NULL);
     tml_json_begin_object(&writer, "header");
-    tml_json_write_number(&writer, "schema_version", SCHEMA_VERSION, 1);
+    tml_json_write_raw(&writer, "schema_version", SCHEMA_VERSION);
     tml_json_write_string(&writer, "traceml_version", traceml_version());
     tml_json_write_string(&writer, "run_name", files->run_name);
     tml_json_write_string(&writer, "program", files->program);
@@ -229,7 +229,7 @@ static enum traceml_status write_manifest(struct tml_session_files *files, const
     utc_now(now, sizeof now);
     tml_json_writer_heap(&writer, 2);
     tml_json_begin_object(&writer, NULL);
-    tml_json_write_number(&writer, "schema_version", SCHEMA_VERSION, 1);
+    tml_json_write_raw(&writer, "schema_version", SCHEMA_VERSION);
     tml_json_write_string(&writer, "traceml_version", traceml_version());
     tml_json_write_string(&writer, "run_name", files->run_name);
     tml_json_write_string(&writer, "program", files->program);

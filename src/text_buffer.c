@@ -164,3 +164,17 @@ unsigned tml_text_ms_decimals(int64_t ns)
         return 1;
     return ns >= 2 * TML_NS_PER_MS ? 2 : 3;
 }
+
+void tml_text_format_s(char out[TML_TEXT_MS_BYTES], double s)
+{
+    *out = '\0';
+    if (!(s >= 0 && s < 1e12))
+        return;
+    int64_t ms = (int64_t)(s * 1000 + 0.5), tenths = (int64_t)(s * 10 + 0.5);
+    if (ms < 1000 && (ms > 0 || s == 0))
+        snprintf(out, TML_TEXT_MS_BYTES, "%" PRId64 " ms", ms);
+    else if (ms == 0)
+        snprintf(out, TML_TEXT_MS_BYTES, "<1 ms");
+    else
+        snprintf(out, TML_TEXT_MS_BYTES, "%" PRId64 ".%" PRId64 " s", tenths / 10, tenths % 10);
+}

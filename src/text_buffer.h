@@ -41,6 +41,8 @@ void tml_text_wrap(struct tml_text *text, const char *words, size_t at, size_t i
 
 /* "128.0", "<0.1", "-3.2", or "0.0" for an exact zero: a time that is not zero never reads as one. Without its unit. */
 void tml_text_format_ms(char out[TML_TEXT_MS_BYTES], int64_t ns, unsigned decimals);
+/* "52.4 s", or "512 ms" below a second; "" for what is no time. */
+void tml_text_format_s(char out[TML_TEXT_MS_BYTES], double s);
 /* Decimals that tell three digits of a time of this length apart. */
 unsigned tml_text_ms_decimals(int64_t ns);
 

@@ -1,0 +1,247 @@
+/* The lines below the tree: other findings, clocks, spread, what is apart, what was lost, where all of it stands. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report_text.h"
+
+static void say(struct tml_text *text, const struct tml_text_style *style, const char *label, struct tml_text *words)
+{
+    if (words->length > 0)
+        tml_report_line(text, style, label, tml_text_words(words));
+    text->failed = text->failed || words->failed;
+    tml_text_drop(words);
+}
+
+static void next_part(struct tml_text *words)
+{
+    if (words->length > 0)
+        tml_text_add(words, "; ");
+}
+
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* ---- also ---- */
+
+static void add_other_findings(struct tml_text *text, const struct tml_analysis *analysis,
+                               const struct tml_text_style *style)
+{
+    const struct tml_verdict *verdict = &analysis->verdict;
+    for (size_t i = 1; i < verdict->findings; i++) {
+        struct tml_text words = {0};
+        const struct tml_finding *finding = &verdict->finding[i];
+        tml_text_printf(&words, "%s, %s: %s", tml_finding_status(finding->kind), tml_severity_word(finding->severity),
+                        finding->summary);
+        say(text, style, "also", &words);
+    }
+    bool told = verdict->finding[0].kind == TML_FINDING_INCOMPLETE_DATA;
+    for (size_t i = 0; !told && i < verdict->abstentions; i++) {
+        struct tml_text words = {0};
+        tml_text_printf(&words, "%s not judged: ", tml_finding_status(verdict->abstained[i].rule->kind));
+        tml_abstention_say(&words, &verdict->abstained[i], &analysis->window);
+        say(text, style, "also", &words);
+    }
+}
+
+/* ---- clocks, spread ---- */
+
+static void add_clocks(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_window *window = &analysis->window;
+    int64_t cpu_ns = window->metric[TML_METRIC_STEP_TIME_CPU].median.value_ns;
+    int64_t gpu_ns = window->metric[TML_METRIC_STEP_TIME_GPU].median.value_ns;
+    char cpu[TML_TEXT_MS_BYTES], gpu[TML_TEXT_MS_BYTES];
+    struct tml_text words = {0};
+    if (!window->cuda || window->steps == 0)
+        return;
+    if (window->clock == TML_CLOCK_CPU)
+        tml_text_printf(&words, "CPU: only %" PRIu64 " of %" PRIu64 " steps are whole on the GPU (%s)",
+                        window->gpu_complete_steps, window->common_steps, tml_reason_words(window->clock_reason));
+    if (cpu_ns != TML_NS_NONE && gpu_ns != TML_NS_NONE) {
+        tml_text_format_ms(cpu, cpu_ns, tml_report_decimals(analysis));
+        tml_text_format_ms(gpu, gpu_ns, tml_report_decimals(analysis));
+        next_part(&words);
+        tml_text_printf(&words, "step time %s ms on the GPU clock, %s ms on the CPU clock", gpu, cpu);
+    }
+    say(text, style, "clock", &words);
+}
+
+static const struct tml_rank_window *rank_window(const struct tml_window *window, int rank)
+{
+    for (size_t i = 0; i < window->rank_count; i++)
+        if ((int)window->ranks[i].run->rank == rank)
+            return &window->ranks[i];
+    return NULL;
+}
+
+static void add_spread(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_window *window = &analysis->window;
+    const struct tml_rank_window *rank = rank_window(window, window->metric[TML_METRIC_STEP_TIME].median.rank);
+    if (!rank || window->steps < TML_WARN_STEPS)
+        return;
+    const struct tml_spread *spread = &rank->spread[TML_METRIC_STEP_TIME];
+    char low[TML_TEXT_MS_BYTES], middle[TML_TEXT_MS_BYTES], high[TML_TEXT_MS_BYTES];
+    struct tml_text words = {0};
+    tml_text_format_ms(low, spread->p10_ns, tml_report_decimals(analysis));
+    tml_text_format_ms(middle, spread->p50_ns, tml_report_decimals(analysis));
+    tml_text_format_ms(high, spread->p90_ns, tml_report_decimals(analysis));
+    tml_text_printf(&words, "step time %s ms at the median step, %s to %s ms for 8 of 10 steps", middle, low, high);
+    if (window->rank_count > 1)
+        tml_text_printf(&words, " (rank %d)", window->metric[TML_METRIC_STEP_TIME].median.rank);
+    say(text, style, "spread", &words);
+}
+
+/* ---- apart ---- */
+
+static int64_t first_step_ns(const struct tml_run *run)
+{
+    for (size_t i = 0; i < run->rank_count; i++) {
+        const struct tml_warmup *warmup = &run->ranks[i].warmup;
+        if (!warmup->has_first || warmup->first.term_ns[TML_CLOCK_CPU][TML_TERM_TRACED_STEP] == TML_NS_NONE)
+            continue;
+        int64_t fetch_ns =
+            warmup->first.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].exclusive_ns[TML_CLOCK_CPU];
+        return warmup->first.term_ns[TML_CLOCK_CPU][TML_TERM_TRACED_STEP] + (fetch_ns == TML_NS_NONE ? 0 : fetch_ns);
+    }
+    return TML_NS_NONE;
+}
+
+static void say_warmup(struct tml_text *words, const struct tml_analysis *analysis)
+{
+    uint64_t steps = analysis->facts.warmup_steps;
+    int64_t first_ns = first_step_ns(analysis->run);
+    char value[TML_TEXT_MS_BYTES];
+    if (analysis->window.first_fetches_kept)
+        tml_text_add(words, "first step as warm-up; nearly every step has a first fetch, so those stay");
+    else if (first_ns != TML_NS_NONE && steps > 1)
+        tml_text_printf(words, "first step and %" PRIu64 " with the first fetch of an iterator as warm-up", steps - 1);
+    else if (first_ns != TML_NS_NONE)
+        tml_text_add(words, "first step as warm-up");
+    else if (steps > 0)
+        tml_text_printf(words, "%" PRIu64 " step%s with the first fetch of an iterator as warm-up", steps, plural(steps));
+    if (first_ns == TML_NS_NONE)
+        return;
+    tml_text_format_ms(value, first_ns, tml_text_ms_decimals(first_ns));
+    tml_text_printf(words, " (first: %s ms%s)", value, analysis->window.cuda ? " on the CPU clock" : "");
+}
+
+static void add_apart(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_run_facts *facts = &analysis->facts;
+    struct tml_text words = {0};
+    say_warmup(&words, analysis);
+    if (facts->aborted > 0) {
+        next_part(&words);
+        tml_text_printf(&words, "%" PRIu64 " step%s that an exception left", facts->aborted, plural(facts->aborted));
+    }
+    if (facts->folded > 0) {
+        next_part(&words);
+        tml_text_printf(&words, "%" PRIu64 " older steps, kept as totals", facts->folded);
+    }
+    if (facts->restarts > 0) {
+        next_part(&words);
+        tml_text_printf(&words, "%u earlier attempt%s of this run", facts->restarts, plural(facts->restarts));
+    }
+    say(text, style, "apart", &words);
+}
+
+/* ---- run ---- */
+
+static void say_seconds(struct tml_text *words, const char *name, double s)
+{
+    char value[TML_TEXT_MS_BYTES];
+    tml_text_format_s(value, s);
+    if (*value)
+        tml_text_printf(words, "%s%s %s", words->length ? ", " : "", name, value);
+}
+
+static void say_ns(struct tml_text *words, const char *name, int64_t ns, bool zero_too)
+{
+    if (ns != TML_NS_NONE && (zero_too || ns > 0))
+        say_seconds(words, name, (double)ns / TML_NS_PER_S);
+}
+
+static void add_run(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_run_facts *facts = &analysis->facts;
+    struct tml_text words = {0};
+    say_seconds(&words, "process", facts->process_s);
+    say_ns(&words, "training loop", facts->training_loop_ns, true);
+    say_ns(&words, "steps", facts->step_total_ns[TML_CLOCK_CPU], true);
+    say_ns(&words, "evaluation", facts->evaluation_ns, false);
+    say_ns(&words, "checkpoints", facts->checkpoint_ns, false);
+    say(text, style, "run", &words);
+}
+
+/* ---- lost ---- */
+
+static void say_missing(struct tml_text *words, const struct tml_run_facts *facts)
+{
+    if (facts->missing_count == 0 || facts->world_size == 1 || facts->ranks_seen == 0)
+        return;
+    tml_text_printf(words, "no steps of rank%s", plural(facts->missing_count));
+    for (size_t i = 0; i < facts->missing_count && i < 8; i++)
+        tml_text_printf(words, "%s %u", i ? "," : "", facts->missing[i]);
+    if (facts->missing_count > 8)
+        tml_text_printf(words, " and %zu more", facts->missing_count - 8);
+}
+
+static void say_left_out(struct tml_text *words, const struct tml_window *window)
+{
+    if (window->left_out == 0)
+        return;
+    next_part(words);
+    tml_text_printf(words, "%" PRIu64 " of %" PRIu64 " steps left out, not whole on the %s clock", window->left_out,
+                    window->common_steps, window->clock == TML_CLOCK_GPU ? "GPU" : "CPU");
+    const char *before = " (";
+    for (unsigned reason = 1; reason < TML_REASON_COUNT; reason++) {
+        if (window->left_out_why[reason] == 0)
+            continue;
+        tml_text_printf(words, "%s%s", before, tml_reason_words((enum tml_reason)reason));
+        before = ", ";
+    }
+    tml_text_add(words, ")");
+}
+
+static void add_lost(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_run_facts *facts = &analysis->facts;
+    const struct tml_run *run = analysis->run;
+    struct tml_text words = {0};
+    say_missing(&words, facts);
+    for (unsigned loss = 0; loss < TML_LOSS_COUNT; loss++) {
+        if (facts->losses[loss] == 0)
+            continue;
+        next_part(&words);
+        tml_text_printf(&words, "%" PRIu64 " %s", facts->losses[loss], tml_loss_words((enum tml_loss)loss));
+    }
+    if (run->bad_lines > 0) {
+        next_part(&words);
+        tml_text_printf(&words, "%" PRIu64 " line%s not readable, the first: %s", run->bad_lines,
+                        plural(run->bad_lines), run->first_bad ? run->first_bad : "unknown");
+    }
+    say_left_out(&words, &analysis->window);
+    if (words.length == 0)
+        tml_text_add(&words, "nothing");
+    say(text, style, "lost", &words);
+}
+
+void tml_report_lines(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    struct tml_text words = {0};
+    add_other_findings(text, analysis, style);
+    if (analysis->window.steps >= TML_WARN_STEPS) {
+        add_clocks(text, analysis, style);
+        add_spread(text, analysis, style);
+    }
+    add_apart(text, analysis, style);
+    add_run(text, analysis, style);
+    add_lost(text, analysis, style);
+    tml_text_printf(&words, "%s/final_summary.json", analysis->run->directory);
+    say(text, style, "full", &words);
+}
