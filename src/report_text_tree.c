@@ -118,13 +118,15 @@ static void note_reason(struct tml_text *note, enum tml_metric metric, const str
 static void note_null(struct tml_text *note, const struct tree *tree, enum tml_metric metric,
                       const struct tml_metric_status *status)
 {
+    const struct tml_over_ranks *all = over(tree, TML_METRIC_UNATTRIBUTED);
+    if (metric == TML_METRIC_RESIDUAL && status->reason == TML_REASON_OBSERVER_MISSING &&
+        all->median.value_ns != TML_NS_NONE) {
+        note_ms(note, tree, "with unobserved copies ", all->median.value_ns);
+        return;
+    }
     if (status->coverage == TML_COVERAGE_OUTSIDE_WINDOW)
         tml_text_add(note, "outside this window: ");
     note_reason(note, metric, status);
-    const struct tml_over_ranks *all = over(tree, TML_METRIC_UNATTRIBUTED);
-    if (metric == TML_METRIC_RESIDUAL && status->reason == TML_REASON_OBSERVER_MISSING &&
-        all->median.value_ns != TML_NS_NONE)
-        note_ms(note, tree, "with them at most ", all->median.value_ns);
     const struct tml_over_ranks *pre = over(tree, TML_METRIC_PRE_STEP_H2D);
     if (metric == TML_METRIC_H2D && status->reason == TML_REASON_PRE_STEP && pre->median.value_ns != TML_NS_NONE)
         note_ms(note, tree, "", pre->median.value_ns);
@@ -259,11 +261,14 @@ static void draw_note(const struct tree *tree, struct tml_text *text, const stru
     const char *worst = tree->wide ? "" : row->worst;
     tml_text_printf(&note, "%s%s%s", worst, *worst && row->note.length ? "; " : "", tml_text_words(&row->note));
     size_t width = tml_text_columns(tml_text_words(&note)), indent = row->depth * 3 + 4;
+    if (width > 0 && at + 2 + width > tree->style->columns) {
+        trim(text, line); /* without the empty columns it may fit */
+        at = text->failed ? 0 : tml_text_columns(text->bytes + line);
+    }
     if (width > 0 && at + 2 + width <= tree->style->columns) {
         tml_text_add(text, "  ");
         tml_report_paint(text, tree->style, TML_PAINT_DIM, tml_text_words(&note));
     } else if (width > 0) {
-        trim(text, line);
         tml_text_wrap(&wrapped, tml_text_words(&note), indent, indent, tree->style->columns);
         tml_text_add(text, "\n");
         tml_text_spaces(text, indent);

@@ -182,11 +182,12 @@ static int64_t watched_sum(const struct tml_rank_run *rank, unsigned phase)
     return watched && rank->totals.completed > 0 ? phase_sum(rank, phase, TML_CLOCK_CPU) : TML_NS_NONE;
 }
 
-/* Input wait and traced step over all steps; null where a clock lacks steps. */
+/* Input wait and traced step over all steps. Null where a clock lacks others than warm-up steps: the first one has no
+ * device-visible wait. */
 static int64_t step_total(const struct tml_rank_run *rank, enum tml_clock clock)
 {
     const struct tml_sketch *traced = tml_step_fold_term(rank->totals.sums, clock, TML_TERM_TRACED_STEP);
-    if (traced->count == 0 || traced->count < rank->totals.completed)
+    if (traced->count == 0 || traced->count + rank->warmup.steps < rank->totals.completed)
         return TML_NS_NONE;
     const struct tml_sketch *fetch =
         tml_step_fold_cell(rank->totals.sums, TML_REGION_PRE, TRACEML_PHASE_DATALOADER_FETCH, clock, false);

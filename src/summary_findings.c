@@ -151,6 +151,8 @@ void tml_summary_write_plain_finding(struct tml_json_writer *json, const char *k
     write_ranks(json, -1);
     tml_json_begin_object(json, "evidence");
     tml_json_write_string(json, "reason", reason);
+    tml_json_write_uint(json, "samples_used", 0);
+    tml_json_write_uint(json, "steps_used", 0);
     tml_json_end_object(json);
     tml_json_end_object(json);
 }

@@ -73,7 +73,7 @@ enum traceml_phase {
 #define TRACEML_X(name, key) TRACEML_PHASE_##name,
     TRACEML_PHASE_LIST(TRACEML_X)
 #undef TRACEML_X
-        TRACEML_PHASE_COUNT
+        TRACEML_PHASE_COUNT /* how many there are; no phase itself */
 };
 
 /* Flags of one span; may be combined. */
@@ -94,8 +94,10 @@ struct traceml_stream {
 
 /* ---- Session ----------------------------------------------------------------------------------------------------- */
 
+/* One traced run of this process; at most one is open at a time. */
 struct traceml_session;
 
+/* Settings of a session; fill in with traceml_options_init(), then change what differs. */
 struct traceml_options {
     size_t size;                    /* sizeof(struct traceml_options): lets the struct grow */
     const char *logs_dir;           /* where run directories are made; default "./logs" */
@@ -201,6 +203,7 @@ TRACEML_API struct traceml_stream traceml_last_stream(struct traceml_session *se
 
 /* ---- Report ------------------------------------------------------------------------------------------------------ */
 
+/* Settings of a report; fill in with traceml_report_options_init(), then change what differs. */
 struct traceml_report_options {
     size_t size;             /* sizeof(struct traceml_report_options) */
     uint64_t window_steps;   /* latest N common steps; default 10000 */
@@ -210,8 +213,10 @@ struct traceml_report_options {
     const char *end_reason;  /* what the launcher knows of the end ("signal:SIGKILL"); NULL: what the files say */
 };
 
+/* Fills in the defaults. Any thread. */
 TRACEML_API void traceml_report_options_init(struct traceml_report_options *options);
 
+/* A report that was read; give it back with traceml_report_free(). */
 struct traceml_report {
     char *json;    /* the whole final_summary.json, NUL-terminated UTF-8 */
     char *text;    /* the same as text for a terminal */
@@ -230,6 +235,7 @@ TRACEML_API enum traceml_status traceml_report_read(const char *path, const stru
 TRACEML_API enum traceml_status traceml_report_write(const char *run_dir, const struct traceml_report *report,
                                                      char *error, size_t error_bytes);
 
+/* Frees what traceml_report_read() filled in; may be called again. Any thread. */
 TRACEML_API void traceml_report_free(struct traceml_report *report);
 
 #ifdef __cplusplus

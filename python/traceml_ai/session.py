@@ -212,7 +212,7 @@ def _install(run: _Run) -> None:
     """Install the hooks of the mode; one that fails leaves its phase unarmed, and the others work."""
     import torch
 
-    from traceml_ai.hooks import device, forward, reentry
+    from traceml_ai.hooks import cost, device, forward, reentry
 
     def on_model(model: Any) -> None:
         forward.attach(model)
@@ -237,6 +237,8 @@ def _install(run: _Run) -> None:
             continue
         run.hooks.append(module)
         _core.set_armed(module.PHASE, True)
+    if run.config.mode == "auto":
+        cost.measure()
     run.observed.publish()
 
 

@@ -19,7 +19,7 @@ _BACKWARD = PHASE  # a plain global: one look-up in the hot path
 _patch: Patch | None = None
 
 
-def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
+def timed(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         # enter() says no outside a step, inside another backward (a reentrant checkpoint) and on other threads.
@@ -41,7 +41,7 @@ def install() -> None:
     global _patch
     if _patch is None:
         _patch = Patch(torch.autograd, "backward")
-        _patch.put(_timed(_patch.original))
+        _patch.put(timed(_patch.original))
 
 
 def remove() -> None:

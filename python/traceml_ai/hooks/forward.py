@@ -47,8 +47,8 @@ class _After(_Hook):
             leave(_FORWARD, module)
 
 
-_before = _Before()
-_after = _After()
+before = _Before()
+after = _After()
 
 
 def install() -> None:
@@ -64,8 +64,8 @@ def attach(model: Any) -> None:
     """
     if _installed and isinstance(model, torch.nn.Module):
         _handles[:] = [handle for handle in _handles if handle.hooks_dict_ref() is not None]  # models that are gone
-        _handles.append(model.register_forward_pre_hook(_before, prepend=True))
-        _handles.append(model.register_forward_hook(_after))
+        _handles.append(model.register_forward_pre_hook(before, prepend=True))
+        _handles.append(model.register_forward_hook(after))
 
 
 def remove() -> None:

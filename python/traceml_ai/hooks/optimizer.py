@@ -16,12 +16,12 @@ _OPTIMIZER = PHASE  # a plain global: one look-up in the hot path
 _handles: list[Any] = []
 
 
-def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     if not is_dynamo_compiling():
         enter(_OPTIMIZER, optimizer)
 
 
-def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     # Does not run when step() raised: what is open then goes with the training step, or with the retry.
     if not is_dynamo_compiling():
         leave(_OPTIMIZER, optimizer)
@@ -30,8 +30,8 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 def install() -> None:
     """Register both hooks."""
     if not _handles:
-        _handles.append(register_optimizer_step_pre_hook(_before_step))
-        _handles.append(register_optimizer_step_post_hook(_after_step))
+        _handles.append(register_optimizer_step_pre_hook(before_step))
+        _handles.append(register_optimizer_step_post_hook(after_step))
 
 
 def remove() -> None:
