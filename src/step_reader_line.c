@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "step_reader.h"
+#include "step_scan.h"
 
 bool tml_rank_run_init(struct tml_rank_run *rank, unsigned number, size_t rows)
 {
@@ -60,26 +61,31 @@ static void add_warmup(struct tml_rank_run *rank, const struct tml_step_row *row
     }
 }
 
-static const char *take_step(struct tml_rank_run *rank, uint64_t last_common, const struct tml_json *value, bool *oom)
+static const char *take_row(struct tml_rank_run *rank, uint64_t last_common, const struct tml_step_row *row, bool *oom)
 {
-    struct tml_step_row row;
-    if (!tml_step_row_read(value, &row) || !tml_row_store_accepts(&row))
+    bool aborted = row->flags & TML_STEP_FLAG_ABORTED;
+    if (!tml_row_store_accepts(row))
         return "not a step";
-    bool aborted = row.flags & TML_STEP_FLAG_ABORTED;
-    if (!aborted && rank->totals.completed > rank->totals.folded && row.step <= rank->totals.last_step)
+    if (!aborted && rank->totals.completed > rank->totals.folded && row->step <= rank->totals.last_step)
         return "a step number that was there before";
-    if (row.end_ns != TML_NS_NONE && row.end_ns > rank->totals.last_end_ns)
-        rank->totals.last_end_ns = row.end_ns;
-    add_epoch(&rank->totals, row.epoch);
+    if (row->end_ns != TML_NS_NONE && row->end_ns > rank->totals.last_end_ns)
+        rank->totals.last_end_ns = row->end_ns;
+    add_epoch(&rank->totals, row->epoch);
     if (aborted) {
         rank->totals.aborted++;
         return NULL;
     }
-    add_row(&rank->totals, &row);
-    add_warmup(rank, &row);
-    if (row.step <= last_common && !tml_row_store_push(&rank->rows, &row))
+    add_row(&rank->totals, row);
+    add_warmup(rank, row);
+    if (row->step <= last_common && !tml_row_store_push(&rank->rows, row))
         *oom = true;
     return NULL;
+}
+
+static const char *take_step(struct tml_rank_run *rank, uint64_t last_common, const struct tml_json *value, bool *oom)
+{
+    struct tml_step_row row;
+    return tml_step_row_read(value, &row) ? take_row(rank, last_common, &row, oom) : "not a step";
 }
 
 /* ---- Folded steps ---- */
@@ -151,6 +157,12 @@ static const char *take_value(struct tml_rank_run *rank, uint64_t last_common, s
 const char *tml_rank_take_line(struct tml_rank_run *rank, uint64_t last_common, const char *line, size_t bytes,
                                bool *known, bool *oom)
 {
+    struct tml_step_row row;
+    if (tml_step_scan(line, bytes, &row)) {
+        const char *wrong = take_row(rank, last_common, &row, oom);
+        *known = *known || !wrong;
+        return wrong;
+    }
     struct tml_json *root = tml_json_parse(line, bytes);
     if (!root)
         return "not JSON";

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Run, counts
-
 import traceml_ai as traceml
+from conftest import Run, counts
 from traceml_ai import _core
 
 Traced = Callable[..., Run]
@@ -44,6 +43,7 @@ def step(model: Any) -> None:
 def test_the_exception_is_the_user_s_and_the_step_is_aborted(traced: Traced, kind: type[BaseException]) -> None:
     model = Fragile()
     mine = kind("mine")
+    caught: list[Any] = []
 
     def body() -> None:
         for index in range(6):
@@ -53,11 +53,10 @@ def test_the_exception_is_the_user_s_and_the_step_is_aborted(traced: Traced, kin
                     if index == 2:
                         raise mine
             except BaseException as error:
-                assert error is mine
-                assert error.__cause__ is None
-                assert error.__context__ is None
+                caught.append((error, error.__cause__, error.__context__))
 
     run = traced(body)
+    assert caught == [(mine, None, None)]
     aborted = [line for line in run.steps if "aborted" in line.get("flags", ())]
     assert [line["step"] for line in run.completed] == [1, 2, 3, 4, 5]
     assert [line["step"] for line in aborted] == [3]
@@ -229,9 +228,7 @@ def test_an_error_of_ours_never_reaches_the_loop(traced: Traced, monkeypatch: py
     assert counts(run, "backward") == [1, 1, 1]
 
 
-def test_an_interrupt_while_we_are_in_python_reaches_the_user(
-    traced: Traced, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_we_are_in_python_reaches_the_user(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
     from traceml_ai.hooks import forward
 
     def interrupted(model: Any) -> None:

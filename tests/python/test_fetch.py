@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+import traceml_ai as traceml
 from conftest import Run, counts
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
-
-import traceml_ai as traceml
 from traceml_ai import _core
 
 Traced = Callable[..., Run]

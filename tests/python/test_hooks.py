@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+import traceml_ai as traceml
 from conftest import Run, counts
 from torch.utils.checkpoint import checkpoint
-
-import traceml_ai as traceml
 
 Traced = Callable[..., Run]
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import traceml_ai as traceml
 from conftest import Run, counts
 from torch.optim import optimizer as torch_optimizer
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
-
-import traceml_ai as traceml
 from traceml_ai.hooks.patch import Patch
 
 Traced = Callable[..., Run]

@@ -1,0 +1,320 @@
+"""The whole path: under the launcher and plain, to its proper end and to every other."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Ran, Run, Script, clean_environment, name_of, only_run, wait_for
+from traceml_ai import launcher
+
+Scripts = Callable[..., Script]
+Command = Callable[..., Ran]
+
+INIT = 'traceml.init(logs_dir="logs")\n'
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_run_to_its_end(script: Scripts, launched: bool) -> None:
+    ran = script(INIT + "steps(20)\nprint('the user')")(launched)
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    assert ran.out.startswith("the user\n")
+    assert ran.out.count("TraceML   train") == 1
+    run = ran.run
+    assert sorted(path.name for path in run.run_dir.iterdir()) == [
+        "final_summary.json",
+        "final_summary.txt",
+        "manifest.json",
+        "steps-rank00000.jsonl",
+    ]
+    assert len(run.completed) == 20
+    assert run.end["reason"] == run.manifest["end_reason"] == "finished"
+    meta = run.summary["meta"]
+    assert (meta["complete"], meta["end_reason"], meta["world_size"]) == (True, "finished", 1)
+    assert meta["environment"]["strategy"] == "none"
+    assert meta["environment"]["loader"]["batch_size"] == 2
+    assert meta["environment"]["torch"]
+    assert run.summary["run"]["process_s"] > 0
+
+
+ENDINGS = [
+    ("pass", 0, "finished"),
+    ("sys.exit(3)", 3, "exit:3"),
+    ("with traceml.trace_step(model): sys.exit(5)", 5, "exit:5"),
+    ("with traceml.trace_step(model): raise SystemExit", 0, "exit:0"),
+    ("raise RuntimeError('the user')", 1, "exception"),
+    ("with traceml.trace_step(model): raise RuntimeError('the user')", 1, "exception"),
+    ("os._exit(0)", 0, "exit:0"),
+    ("os._exit(9)", 9, "exit:9"),
+    ("os.kill(os.getpid(), signal.SIGINT)", -2, "signal:SIGINT"),
+    ("os.kill(os.getpid(), signal.SIGTERM)", -15, "signal:SIGTERM"),
+    ("os.kill(os.getpid(), signal.SIGKILL)", -9, "signal:SIGKILL"),
+    ("os.kill(os.getpid(), signal.SIGSEGV)", -11, "signal:SIGSEGV"),
+    ("os.abort()", -6, "signal:SIGABRT"),
+]
+
+
+@pytest.mark.parametrize(("ending", "code", "reason"), ENDINGS, ids=[ending for ending, _, _ in ENDINGS])
+def test_every_ending_under_the_launcher(script: Scripts, ending: str, code: int, reason: str) -> None:
+    ran = script(INIT + "steps(20)\ntime.sleep(1.2)\n" + ending)(True)
+    assert ran.code == (code if code >= 0 else 128 - code)
+    meta = ran.run.summary["meta"]
+    assert meta["end_reason"] == ran.run.manifest["end_reason"] == reason
+    assert meta["complete"] is (reason == "finished")
+    assert len(ran.run.completed) == 20
+    assert ran.out.count("TraceML   train") == 1
+    assert "traceml:" not in ran.err
+
+
+@pytest.mark.parametrize(("ending", "code", "reason"), ENDINGS, ids=[ending for ending, _, _ in ENDINGS])
+def test_every_ending_of_a_plain_run(script: Scripts, command: Command, ending: str, code: int, reason: str) -> None:
+    ran = script(INIT + "steps(20)\ntime.sleep(1.2)\n" + ending)()
+    run = ran.run
+    assert ran.code == code
+    assert len(run.completed) == 20
+    assert "traceml" not in ran.err.replace("with traceml.trace_step", "")
+    if (run.run_dir / "final_summary.json").exists():
+        # An exit code given outside of a step cannot be seen from inside.
+        assert run.summary["meta"]["end_reason"] == ("finished" if ending == "sys.exit(3)" else reason)
+        assert ran.out.count("TraceML   train") == 1
+        return
+    assert ran.out == ""
+    viewed = command("view", str(run.run_dir))
+    assert viewed.code == 0
+    assert viewed.out.count("TraceML   train") == 1
+    meta = run.summary["meta"]
+    assert (meta["complete"], meta["end_reason"]) == (False, "unknown")
+    assert run.summary["step_time"]["global"]["window"]["end_step"] == 20
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "with traceml.trace_step(model): sys.exit(4)", "raise KeyError"])
+def test_the_end_takes_under_two_seconds(script: Scripts, ending: str) -> None:
+    body = INIT + "steps(20)\nprint(time.time())\n" + ending
+    ran = script(body)()
+    took = time.time() - float(ran.out.splitlines()[0])
+    untraced = script("steps(20)\nprint(time.time())\nsys.exit(0)")()
+    baseline = time.time() - float(untraced.out.splitlines()[0])
+    assert took - baseline < 2.0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_launcher_reaches_the_script(script: Scripts, number: int) -> None:
+    training = script(INIT + "print('ready', flush=True)\nwhile True: steps(5)")
+    process = training.start(True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    wait_for(lambda: list(training.logs.glob("*/steps-*")), "a step")
+    process.send_signal(number)
+    ran = training.finish(process)
+    assert ran.code == 128 + number
+    assert ran.run.summary["meta"]["end_reason"] == f"signal:{name_of(number)}"
+
+
+def test_a_signal_that_the_script_handles_is_the_script_s(script: Scripts) -> None:
+    training = script(
+        INIT
+        + """
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+print('ready', flush=True)
+while not stop: steps(5)
+sys.exit(17)
+"""
+    )
+    process = training.start(True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    ran = training.finish(process)
+    assert ran.code == 17
+    assert ran.run.summary["meta"]["end_reason"] == "exit:17"
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_script_once(script: Scripts) -> None:
+    training = script(
+        """
+        seen = []
+        signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+        print('ready', flush=True)
+        time.sleep(1.5)
+        print('interrupts', len(seen), flush=True)
+        """
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(training.path.parent)
+        command = training.command(True)
+        os.execvpe(command[0], command, clean_environment())
+    out = b""
+    while b"ready" not in out:
+        out += os.read(terminal, 1000)
+    os.write(terminal, b"\x03")
+    try:
+        while True:
+            data = os.read(terminal, 1000)
+            if not data:
+                break
+            out += data
+    except OSError:
+        pass  # how a terminal says that nobody is on the other side
+    os.waitpid(pid, 0)
+    assert b"interrupts 1" in out
+
+
+def test_a_script_that_crashes_before_its_first_step(script: Scripts, tmp_path: Path) -> None:
+    ran = script(INIT + "raise RuntimeError('early')")(True)
+    assert ran.code == 1
+    assert "no step was recorded before the script ended (exit:1)" in ran.err
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_the_launcher_s_directory_counts_in_the_script(script: Scripts, tmp_path: Path) -> None:
+    ran = script('traceml.init(logs_dir="elsewhere", session_id="mine")\nsteps(3)')(True, "--run-name", "r")
+    assert ran.code == 0, ran.err
+    assert only_run(tmp_path / "logs").name == "r"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_second_session_under_the_launcher_has_a_directory_of_its_own(script: Scripts, tmp_path: Path) -> None:
+    ran = script(INIT + "steps(3)\ntraceml.shutdown()\n" + INIT + "steps(4)")(True, "--run-name", "first")
+    assert ran.code == 0, ran.err
+    runs = {path.name: len(Run(path).completed) for path in (tmp_path / "logs").iterdir()}
+    assert runs.pop("first") == 3
+    assert list(runs.values()) == [4]
+
+
+def test_a_run_name_may_be_used_once(script: Scripts, tmp_path: Path) -> None:
+    training = script(INIT + "steps(3)")
+    assert training(True, "--run-name", "one").code == 0
+    before = (tmp_path / "logs" / "one" / "final_summary.json").read_bytes()
+    again = training(True, "--run-name", "one")
+    assert again.code == 2
+    assert (tmp_path / "logs" / "one" / "final_summary.json").read_bytes() == before
+
+
+def test_disabled_runs_the_script_alone(script: Scripts, tmp_path: Path) -> None:
+    training = script(INIT + "steps(3)\nprint(traceml.summary())\nsys.exit(6)")
+    for options, variables in ((("--disable-traceml",), {}), ((), {"TRACEML_DISABLED": "1"})):
+        ran = training(True, *options, **variables)
+        assert (ran.code, ran.out, ran.err) == (6, "None\n", "")
+    assert not (tmp_path / "logs").exists()
+
+
+def test_options_reach_the_script(script: Scripts) -> None:
+    ran = script(INIT + "steps(20)")(True, "--trace-max-steps", "7", "--summary-window-rows", "5")
+    assert len(ran.run.completed) == 7
+    window = ran.run.summary["step_time"]["global"]["window"]
+    assert (window["steps_analyzed"], window["end_step"]) == (5, 7)
+
+
+def test_view_after_kill_9_of_a_plain_run(script: Scripts, command: Command) -> None:
+    training = script(INIT + "print('ready', flush=True)\nwhile True: steps(5)")
+    process = training.start(False)
+    assert process.stdout is not None
+    process.stdout.readline()
+    wait_for(lambda: [f for f in training.logs.glob("*/steps-*") if f.stat().st_size > 20000], "20 kB of steps")
+    process.kill()
+    ran = training.finish(process)
+    assert ran.code == -signal.SIGKILL
+    first = command("view", str(ran.run.run_dir))
+    written = ran.run.summary
+    assert first.code == 0
+    assert written["meta"]["complete"] is False
+    # Again, from the lines and from the summary file: the same.
+    assert command("view", str(ran.run.run_dir)).out == first.out
+    assert "TraceML   train" in command("view", str(ran.run.run_dir / "final_summary.json")).out
+
+
+def test_a_cut_and_a_garbage_line_are_counted_and_the_rest_is_read(script: Scripts, command: Command) -> None:
+    ran = script(INIT + "steps(20)")()
+    file = ran.run.run_dir / "steps-rank00000.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:5], b"\xff garbage {\n", *lines[5:12], lines[12][:40]]))
+    viewed = command("view", str(ran.run.run_dir))
+    assert viewed.code == 0
+    assert "2 lines" in viewed.err
+    assert "TraceML   train" in viewed.out
+
+
+def test_the_text_fits_the_output(script: Scripts) -> None:
+    ran = script(INIT + "steps(5)")(False, PYTHONIOENCODING="ascii")
+    assert ran.code == 0
+    assert ran.out.isascii()
+    assert "\x1b" not in ran.out
+    ran = script(INIT.replace('"logs"', '"logs2"') + "steps(5)")(True, PYTHONIOENCODING="latin-1", NO_COLOR="1")
+    assert ran.out.isascii()
+
+
+def test_a_reader_that_is_gone_changes_nothing(script: Scripts) -> None:
+    training = script(INIT + "steps(5)")
+    for launched in (False, True):
+        process = subprocess.Popen(
+            training.command(launched),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=training.path.parent,
+            env=clean_environment(),
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+        assert (process.wait(), err) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "recorded", "reason"),
+    [
+        (0, "finished", "finished"),
+        (0, None, "exit:0"),
+        (0, "exit:0", "exit:0"),
+        (0, "signal:SIGINT", "signal:SIGINT"),
+        (1 << 8, "exception", "exception"),
+        (1 << 8, "finished", "exit:1"),
+        (3 << 8, None, "exit:3"),
+        (9, None, "signal:SIGKILL"),
+        (15, "finished", "signal:SIGTERM"),
+        (11 | 0x80, None, "signal:SIGSEGV"),
+    ],
+)
+def test_end_reason(status: int, recorded: str | None, reason: str) -> None:
+    assert launcher.end_reason(status, recorded) == reason
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", None),
+        (b'{"step":1}\n', None),
+        (b'{"end":{"reason":"finished"}}\n', "finished"),
+        (b'{"end":{"reason":3}}\n', None),
+        (b'{"end":[]}\n', None),
+        (b'{"end":{"reason":"fin', None),
+        (b"\xff\xfe\n", None),
+        (b"x" * 200000 + b'\n{"end":{"reason":"exception"}}\n', "exception"),
+    ],
+)
+def test_recorded_end(tmp_path: Path, content: bytes, reason: str | None) -> None:
+    file = tmp_path / "steps-rank00000.jsonl"
+    file.write_bytes(content)
+    assert launcher.recorded_end(file) == reason
+
+
+def test_the_manifest_is_completed_whole_or_not_at_all(tmp_path: Path, capsys: Any) -> None:
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"run_name": "r", "end_reason": None}))
+    launcher._complete_manifest(manifest, "signal:SIGKILL")
+    assert json.loads(manifest.read_text())["end_reason"] == "signal:SIGKILL"
+    manifest.write_text("{]")
+    launcher._complete_manifest(manifest, "finished")
+    assert manifest.read_text() == "{]"
+    assert "manifest.json" in capsys.readouterr().err
