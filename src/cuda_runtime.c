@@ -92,7 +92,7 @@ static bool driver_usable(struct tml_cuda *cuda)
 /* True for errors that say something about one handle, one argument or a capture; all others are the device's. */
 static bool harmless(int error)
 {
-    return error == 1 || error == 2 || error == 400 ||
+    return error == 1 || error == 2 || error == 400 || error == TML_CUDA_ERROR_NOT_READY ||
            (error >= CAPTURE_ERROR_FIRST && error <= CAPTURE_ERROR_LAST);
 }
 
@@ -126,16 +126,24 @@ bool tml_cuda_device_live(struct tml_cuda *cuda, int device)
     return true;
 }
 
-/* Makes `device` current where that matters; -1 when nothing has to be put back. */
-static int enter_device(struct tml_cuda *cuda, int device)
+/*
+ * Makes `device` current where a handle below FIRST_REAL_STREAM, or a new event, means the current one. *previous is what
+ * leave_device() puts back, -1 for nothing. False when the current device has no context: putting it back would make one.
+ * (PyTorch does the same: it leaves the device that it used last current until another one is live.)
+ */
+static bool enter_device(struct tml_cuda *cuda, int device, int *previous)
 {
     int current = device;
+    *previous = -1;
     /* Relaxed: written before `live`, by whoever asked first; reading it too early only costs the question below. */
     if (!atomic_load_explicit(&cuda->many_devices, memory_order_relaxed) || cuda->cudaGetDevice(&current) != 0 ||
         current == device)
-        return -1;
+        return true;
+    if (!tml_cuda_device_live(cuda, current))
+        return false;
     cuda->cudaSetDevice(device);
-    return current;
+    *previous = current;
+    return true;
 }
 
 static void leave_device(struct tml_cuda *cuda, int previous)
@@ -177,7 +185,9 @@ int tml_cuda_record(struct tml_cuda *cuda, int device, void *stream, void *event
 {
     if ((uintptr_t)stream >= FIRST_REAL_STREAM)
         return record_here(cuda, stream, event);
-    int previous = enter_device(cuda, device);
+    int previous;
+    if (!enter_device(cuda, device, &previous))
+        return TML_CUDA_OTHER_DEVICE;
     int error = record_here(cuda, stream, event);
     leave_device(cuda, previous);
     return error;
@@ -186,7 +196,9 @@ int tml_cuda_record(struct tml_cuda *cuda, int device, void *stream, void *event
 void *tml_cuda_event_create(struct tml_cuda *cuda, int device)
 {
     void *event = NULL;
-    int previous = enter_device(cuda, device);
+    int previous;
+    if (!enter_device(cuda, device, &previous))
+        return NULL;
     int error = cuda->cudaEventCreateWithFlags(&event, 0);
     leave_device(cuda, previous);
     if (error == 0)

@@ -68,9 +68,11 @@ static inline bool tml_cuda_usable(struct tml_cuda *cuda)
 /* The device's primary context is active, as the driver says: our calls there create nothing. Sticky once true. */
 bool tml_cuda_device_live(struct tml_cuda *cuda, int device);
 
-/* Records on `stream` of `device` unless that stream captures. 0, or the error; TML_CUDA_CAPTURING for a capture.
- * A failed call leaves no last error behind. */
+/* Records on `stream` of `device` unless that stream captures. 0, or the error; TML_CUDA_CAPTURING for a capture;
+ * TML_CUDA_OTHER_DEVICE when the handle means the current device and that is another one, without a context, which a
+ * switch back would make. A failed call leaves no last error behind. */
 #define TML_CUDA_CAPTURING (-1)
+#define TML_CUDA_OTHER_DEVICE (-2)
 int tml_cuda_record(struct tml_cuda *cuda, int device, void *stream, void *event);
 
 /* A timing event on `device`, which must be live; NULL on failure (no last error behind). */

@@ -1,7 +1,7 @@
 /*
  * Purpose   the fourth of the four shapes: the verdict. A table of rules, each with the signals it needs, its
  *           denominator, thresholds and floor; a rule whose signals are not there abstains.
- * Memory    tml_diagnose() fills the caller's struct, tml_verdict_free() gives back its sentences; points to static rules.
+ * Memory    tml_diagnose() fills the caller's struct, tml_verdict_free() gives back its sentences; rules are static.
  * Threads   any.
  * Units     shares and scores are ratios (0 to 1), costs ns; NAN for null.
  * Depends   window, run_facts, text_buffer.

@@ -6,10 +6,14 @@
 
 #include "diagnosis.h"
 static const char *const phase_words[TRACEML_PHASE_COUNT] = {
-    [TRACEML_PHASE_STEP] = "step",           [TRACEML_PHASE_DATALOADER_FETCH] = "data loader",
-    [TRACEML_PHASE_H2D] = "H2D copies",      [TRACEML_PHASE_FORWARD] = "forward",
-    [TRACEML_PHASE_BACKWARD] = "backward",   [TRACEML_PHASE_OPTIMIZER] = "optimizer",
-    [TRACEML_PHASE_EVALUATION] = "evaluation", [TRACEML_PHASE_CHECKPOINT] = "checkpoint",
+    [TRACEML_PHASE_STEP] = "step",
+    [TRACEML_PHASE_DATALOADER_FETCH] = "data loader",
+    [TRACEML_PHASE_H2D] = "H2D copies",
+    [TRACEML_PHASE_FORWARD] = "forward",
+    [TRACEML_PHASE_BACKWARD] = "backward",
+    [TRACEML_PHASE_OPTIMIZER] = "optimizer",
+    [TRACEML_PHASE_EVALUATION] = "evaluation",
+    [TRACEML_PHASE_CHECKPOINT] = "checkpoint",
     [TRACEML_PHASE_USER] = "own spans",
 };
 
@@ -177,8 +181,7 @@ static void advise_balanced(struct tml_text *text, const struct tml_run_facts *f
 
 /* ---- Could not tell ---- */
 
-void tml_abstention_say(struct tml_text *text, const struct tml_abstention *abstention,
-                        const struct tml_window *window)
+void tml_abstention_say(struct tml_text *text, const struct tml_abstention *abstention, const struct tml_window *window)
 {
     static const int metric_of[TRACEML_PHASE_COUNT] = {
         [TRACEML_PHASE_FORWARD] = TML_METRIC_FORWARD, [TRACEML_PHASE_BACKWARD] = TML_METRIC_BACKWARD};
@@ -220,6 +223,8 @@ static unsigned use_of(const struct tml_abstention *abstention)
     case TML_REASON_HOOK_NOT_INSTALLED:
         return 3;
     case TML_REASON_NEVER_OBSERVED:
+    case TML_REASON_OTHER_THREAD:
+    case TML_REASON_PRE_STEP:
         return 2;
     case TML_REASON_OBSERVER_MISSING:
         return 0;
@@ -240,8 +245,10 @@ static const struct tml_abstention *most_useful(const struct tml_verdict *verdic
 static void advise_phase(struct tml_text *text, const struct tml_abstention *abstention, bool python)
 {
     const char *phase = abstention->phase < 0 ? "step" : phase_words[abstention->phase];
-    bool seen_by_hook = abstention->reason == TML_REASON_NEVER_OBSERVED;
-    if (!python)
+    bool seen_by_hook = abstention->reason != TML_REASON_HOOK_NOT_INSTALLED;
+    if (abstention->reason == TML_REASON_OTHER_THREAD && abstention->phase == TRACEML_PHASE_DATALOADER_FETCH)
+        tml_text_add(text, "time what the step's own thread takes its batches from: another thread reads the loader");
+    else if (!python)
         tml_text_printf(text, "bracket the %s with traceml_begin() and traceml_end()", phase);
     else if (!seen_by_hook)
         tml_text_printf(text, "have the %s timed: traceml.init(mode=\"auto\")", phase);

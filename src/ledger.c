@@ -39,16 +39,16 @@ static void split(const struct sweep *sweep, int64_t sums[2][TML_LEDGER_KINDS], 
 /* Moves the cursor; the innermost open member gets what it passes, less our own cost at both ends of that stretch. */
 static void advance(struct sweep *sweep, int64_t to_ns, uint32_t before_ns)
 {
-    if (to_ns <= sweep->cursor_ns)
+    int64_t own_ns = sweep->own_ns + before_ns, length_ns = to_ns - sweep->cursor_ns;
+    sweep->own_ns = 0;
+    if (length_ns <= 0)
         return;
     int owner = sweep->depth ? sweep->stack[sweep->depth - 1].owner : NOBODY;
-    int64_t own_ns = sweep->own_ns + before_ns, length_ns = to_ns - sweep->cursor_ns;
     own_ns = own_ns < length_ns ? own_ns : length_ns;
     split(sweep, sweep->ledger->exclusive_ns, TML_LEDGER_INSTRUMENTATION, sweep->cursor_ns, sweep->cursor_ns + own_ns);
     if (owner != NOBODY)
         split(sweep, sweep->ledger->exclusive_ns, owner, sweep->cursor_ns + own_ns, to_ns);
     sweep->cursor_ns = to_ns;
-    sweep->own_ns = 0;
 }
 
 static void close_until(struct sweep *sweep, int64_t now_ns)

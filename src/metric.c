@@ -187,7 +187,8 @@ static void require(struct tml_sample *sum, uint32_t needs, const struct tml_ste
                     const struct tml_instruments *instruments)
 {
     while (needs && sum->state != TML_SAMPLE_MISSING) {
-        struct tml_sample part = cell_sample(row, clock, TML_REGION_IN, bit_take(&needs), TML_METRIC_WHOLE, instruments);
+        struct tml_sample part =
+            cell_sample(row, clock, TML_REGION_IN, bit_take(&needs), TML_METRIC_WHOLE, instruments);
         if (part.state == TML_SAMPLE_MISSING)
             *sum = part;
     }

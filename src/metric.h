@@ -1,6 +1,6 @@
 /*
- * Purpose   what a number of the report is: the one table of step_time metrics, and the three properties of each (value,
- *           availability, coverage) with the reason.
+ * Purpose   what a number of the report is: the one table of step_time metrics, and the three properties of each
+ *           (value, availability, coverage) with the reason.
  * Memory    plain data.
  * Threads   any.
  * Units     ns; TML_NS_NONE for null.
@@ -167,7 +167,7 @@ struct tml_sample {
 struct tml_sample tml_metric_sample(enum tml_metric metric, const struct tml_step_row *row, enum tml_clock selected,
                                     const struct tml_instruments *instruments);
 
-/* Samples of many steps, of one rank or of several. All sums are whole: the order of steps and ranks changes nothing. */
+/* Samples of many steps, of one rank or of several. All sums are whole: no order of steps or ranks changes them. */
 struct tml_tally {
     uint64_t steps, state[TML_SAMPLE_MISSING + 1], missing[TML_REASON_COUNT], partial_steps;
     int64_t sum_ns;

@@ -23,7 +23,8 @@ struct tml_record {
     int16_t device;     /* -1: none */
     uint8_t phase;      /* enum traceml_phase */
     uint8_t no_device;  /* enum tml_reason: why there are no events; 0 when there are */
-    uint32_t flags;     /* enum traceml_span_flag */
+    uint16_t flags;     /* enum traceml_span_flag */
+    uint16_t tenant;    /* which of the threads that have had this recorder */
 };
 
 _Static_assert(sizeof(struct tml_record) == 64, "a record is one cache line");

@@ -53,7 +53,7 @@ static enum tml_reason failure_reason(struct tml_recorder *recorder, int error)
         return TML_REASON_GRAPH_CAPTURE;
     }
     lose(recorder, TML_LOSS_EVENT_FAILED);
-    return TML_REASON_DEVICE_ERROR;
+    return error == TML_CUDA_OTHER_DEVICE ? TML_REASON_MULTI_DEVICE : TML_REASON_DEVICE_ERROR;
 }
 
 /* An event recorded on the stream, or NULL with the reason why not. */
@@ -151,7 +151,8 @@ static void close_top(struct tml_recorder *recorder, int64_t end_ns, unsigned fl
         .device = open->device,
         .phase = open->phase,
         .no_device = open->no_device,
-        .flags = flags,
+        .flags = (uint16_t)flags,
+        .tenant = recorder->tenant,
     };
     if (record.begin_event && whole)
         record.end_event = mark(recorder, open->device, open->stream, &record.no_device);

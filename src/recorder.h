@@ -63,6 +63,7 @@ struct tml_recorder {
     struct traceml_stream last_stream; /* of this thread's last step */
     uint64_t generation;               /* of the session that it records for */
     unsigned index;
+    uint16_t tenant; /* grows with each thread that claims it */
     struct tml_own_cost cost[2][TML_COST_HALVES]; /* [without, with events] */
     _Atomic uint64_t losses[TML_LOSS_COUNT];
 };

@@ -83,6 +83,7 @@ static struct tml_recorder *claim_here(void)
     call_once(&once, create_key);
     mine = claim();
     if (mine) {
+        mine->tenant++;
         start_over(mine, 0);
         tss_set(at_thread_exit, mine);
     } else {

@@ -151,7 +151,8 @@ static void steps(const struct tml_analysis *analysis, char *out, size_t bytes)
         snprintf(out, bytes, "steps %" PRIu64 "-%" PRIu64 " of %" PRIu64, window->first_step, window->last_step,
                  analysis->facts.completed);
     else
-        snprintf(out, bytes, "%" PRIu64 " step%s", analysis->facts.completed, analysis->facts.completed == 1 ? "" : "s");
+        snprintf(out, bytes, "%" PRIu64 " step%s", analysis->facts.completed,
+                 analysis->facts.completed == 1 ? "" : "s");
 }
 
 static void duration(const struct tml_run_facts *facts, char out[TML_TEXT_MS_BYTES])

@@ -123,7 +123,8 @@ static void say_warmup(struct tml_text *words, const struct tml_analysis *analys
     else if (first_ns != TML_NS_NONE)
         tml_text_add(words, "first step as warm-up");
     else if (steps > 0)
-        tml_text_printf(words, "%" PRIu64 " step%s with the first fetch of an iterator as warm-up", steps, plural(steps));
+        tml_text_printf(words, "%" PRIu64 " step%s with the first fetch of an iterator as warm-up", steps,
+                        plural(steps));
     if (first_ns == TML_NS_NONE)
         return;
     tml_text_format_ms(value, first_ns, tml_text_ms_decimals(first_ns));

@@ -225,8 +225,8 @@ static void get_cell(const struct tml_row_cell_columns *columns, size_t slot, st
     cell->other_count = get_count(&columns->other_count, slot);
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
         cell->exclusive_ns[clock] = get_time(&columns->exclusive[clock], slot);
-        cell->inclusive_ns[clock] = columns->inclusive[clock].values ? get_time(&columns->inclusive[clock], slot)
-                                                                     : cell->exclusive_ns[clock];
+        cell->inclusive_ns[clock] =
+            columns->inclusive[clock].values ? get_time(&columns->inclusive[clock], slot) : cell->exclusive_ns[clock];
     }
 }
 

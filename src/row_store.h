@@ -1,7 +1,7 @@
 /*
  * Purpose   the latest N completed steps of one rank, by column: what a window is cut from.
- * Memory    owned, given back by tml_row_store_free(). A column that no row ever filled is not allocated: some 200 bytes
- *           a step instead of sizeof(struct tml_step_row), which is what lets 64 ranks x 10,000 steps fit.
+ * Memory    owned, given back by tml_row_store_free(). A column that no row ever filled is not allocated: some 200
+ *           bytes a step instead of sizeof(struct tml_step_row), which lets 64 ranks x 10,000 steps fit.
  * Threads   any, one store by one thread.
  * Units     ns.
  * Depends   step_row.

@@ -1,5 +1,5 @@
 /*
- * Purpose   what is known of a run beside its steps: names, ranks, devices, loader, how it ended, its denominators, losses.
+ * Purpose   what is known of a run beside its steps: names, ranks, devices, loader, how it ended, denominators, losses.
  * Memory    plain data that points into the run, which must outlive it.
  * Threads   any.
  * Units     ns, and s where a file says s; NAN or -1 for unknown.

@@ -176,7 +176,8 @@ static bool completed_step(const char *line, size_t bytes, uint64_t *step)
     bool found = tml_json_uint(tml_json_get(value, "step"), step);
     const struct tml_json *flag = tml_json_first(tml_json_get(value, "flags"));
     for (; found && flag; flag = tml_json_next(flag))
-        found = !tml_json_string(flag) || strcmp(tml_json_string(flag), tml_step_flag_key(TML_STEP_FLAG_BIT_ABORTED)) != 0;
+        found =
+            !tml_json_string(flag) || strcmp(tml_json_string(flag), tml_step_flag_key(TML_STEP_FLAG_BIT_ABORTED)) != 0;
     tml_json_free(value);
     return found;
 }

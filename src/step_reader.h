@@ -1,10 +1,10 @@
 /*
- * Purpose   reads a run from disk: step files of all ranks and the manifest, into rows of the latest steps and whole-run
- *           totals. Streams by lines, so memory grows with the window and not with the run.
- * Memory    tml_run_read() fills the caller's struct, tml_run_free() gives all of it back (also after a failure).
+ * Purpose   reads a run from disk: step files of all ranks and the manifest, into rows of the latest steps and totals
+ *           of the whole run. Streams by lines, so memory grows with the window and not with the run.
+ * Memory    tml_run_read() fills the caller's struct, tml_run_free() gives all of it back.
  * Threads   any; one run by one thread.
  * Units     ns.
- * Depends   row_store, step_fold, line_reader, json; POSIX directories.
+ * Depends   row_store, step_scan, step_fold, line_reader, json; POSIX directories.
  */
 #ifndef TML_STEP_READER_H
 #define TML_STEP_READER_H
@@ -19,9 +19,9 @@
 /* Over all completed steps of a rank, warm-up and folded ones among them; aborted ones are counted alone. */
 struct tml_rank_totals {
     uint64_t completed, aborted;
-    uint64_t folded;        /* of `completed`: steps that the file keeps as sums and quantiles only */
-    uint64_t last_step;     /* number of the last completed step; 0: none */
-    uint64_t first_fetches; /* completed steps whose iteration held the first fetch of an iterator */
+    uint64_t folded;                 /* of `completed`: steps that the file keeps as sums and quantiles only */
+    uint64_t last_step;              /* number of the last completed step; 0: none */
+    uint64_t first_fetches;          /* completed steps whose iteration held the first fetch of an iterator */
     int64_t first_epoch, last_epoch; /* -1: unknown */
     int64_t last_end_ns;             /* end of the last step, aborted ones too, since the first step's begin */
     uint64_t occurrences[TML_REGIONS][TRACEML_PHASE_COUNT]; /* of the steps that were not folded */
@@ -38,7 +38,7 @@ struct tml_warmup {
 struct tml_rank_run {
     unsigned rank;
     unsigned node, node_ranks; /* its host among those of the run, in order of their lowest rank; ranks on it */
-    char *file; /* name in the run directory */
+    char *file;                /* name in the run directory */
     struct tml_json *header, *state, *end; /* latest line of its kind, or NULL */
     unsigned attempts;                     /* headers seen: more than one after a restart; the last one counts */
     struct tml_row_store rows;
@@ -47,8 +47,8 @@ struct tml_rank_run {
 };
 
 struct tml_run {
-    char *directory; /* as it was given */
-    struct tml_json *manifest; /* NULL: none or not readable */
+    char *directory;            /* as it was given */
+    struct tml_json *manifest;  /* NULL: none or not readable */
     struct tml_rank_run *ranks; /* ascending */
     size_t rank_count;
     uint64_t lines, bad_lines;

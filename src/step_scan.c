@@ -170,7 +170,8 @@ static bool take_cell(struct scan *scan, struct tml_cell *cell)
         cell->inclusive_ns[clock] = cell->exclusive_ns[clock];
     }
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
-        if (take_next_key(scan, tml_cell_key((enum tml_clock)clock, true)) && !take_ms(scan, &cell->inclusive_ns[clock]))
+        if (take_next_key(scan, tml_cell_key((enum tml_clock)clock, true)) &&
+            !take_ms(scan, &cell->inclusive_ns[clock]))
             return false;
     if (take_next_key(scan, "other") && !take_uint32(scan, &cell->other_count))
         return false;

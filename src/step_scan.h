@@ -16,8 +16,8 @@
 
 /*
  * True: the line is one as tml_step_row_write() makes it, and `row` is what tml_step_row_read() would have made of it.
- * False: it is not, which says nothing about the line: another order of keys, a space, a newer key. The caller then reads
- * it as JSON.
+ * False: it is not, which says nothing about the line: another order of keys, a space, a newer key. The caller then
+ * reads it as JSON.
  */
 bool tml_step_scan(const char *line, size_t bytes, struct tml_step_row *row);
 

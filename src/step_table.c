@@ -96,12 +96,11 @@ void tml_step_table_add(struct tml_step_table *table, unsigned recorder, const s
         row->step = index;
 }
 
+/* All of them: a newer step of another thread can have come out of its ring before an older one. */
 void tml_step_table_mark_drained(struct tml_step_table *table)
 {
-    for (uint64_t iteration = table->newest; iteration >= table->oldest; iteration--) {
+    for (uint64_t iteration = table->oldest; iteration <= table->newest; iteration++) {
         struct tml_table_row *row = &table->rows[iteration % TML_TABLE_ROWS];
-        if (row->drained)
-            return;
         row->drained = row->step != TML_TABLE_NONE;
     }
 }

@@ -10,10 +10,15 @@ static bool same_stream(const struct tml_record *a, const struct tml_record *b)
     return a->device == b->device && a->stream == b->stream;
 }
 
+static bool same_thread(const struct tml_table_span *a, const struct tml_table_span *b)
+{
+    return a->recorder == b->recorder && a->record.tenant == b->record.tenant;
+}
+
 /* A span of the step's thread on the step's stream has completed when the step's end event has. */
 static bool covered_by_step(const struct tml_table_span *step, const struct tml_table_span *span)
 {
-    return step->record.end_event && span->recorder == step->recorder && same_stream(&step->record, &span->record);
+    return step->record.end_event && same_thread(step, span) && same_stream(&step->record, &span->record);
 }
 
 /* 0 completed, TML_CUDA_ERROR_NOT_READY, or an error. */
@@ -121,8 +126,8 @@ static unsigned phase_of(const struct tml_record *step, const struct tml_record 
 static bool is_member(const struct tml_table_span *step, const struct tml_table_span *span, enum tml_clock clock)
 {
     if (clock == TML_CLOCK_CPU)
-        return span->recorder == step->recorder;
-    return resolved(span) && span->recorder == step->recorder && same_stream(&step->record, &span->record);
+        return same_thread(step, span);
+    return resolved(span) && same_thread(step, span) && same_stream(&step->record, &span->record);
 }
 
 static uint32_t hook_cost_ns(unsigned phase)
@@ -171,7 +176,7 @@ static void count(struct tml_step_row *out, const struct tml_table_span *step, c
 {
     enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
     struct tml_cell *cell = &out->cell[region][phase_of(&step->record, &span->record)];
-    bool elsewhere = span->recorder != step->recorder;
+    bool elsewhere = !same_thread(step, span);
     cell->count++;
     cell->other_count += elsewhere;
     if (elsewhere)
@@ -220,7 +225,7 @@ static void forget_holes(const struct tml_step_table *table, const struct tml_ta
     const struct tml_table_span *step = &table->spans[row->step];
     for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
         const struct tml_table_span *span = &table->spans[i];
-        if (span->recorder != step->recorder || is_member(step, span, TML_CLOCK_GPU))
+        if (!same_thread(step, span) || is_member(step, span, TML_CLOCK_GPU))
             continue;
         enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
         struct tml_cell *cell = &out->cell[region][phase_of(&step->record, &span->record)];

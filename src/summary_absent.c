@@ -85,8 +85,12 @@ struct why {
 static struct why why_absent(const struct absent *absent, bool cuda)
 {
     if (absent->needs_gpu && !cuda)
-        return (struct why){"NO_GPU", "NO GPU", "No GPU in use: there is nothing to measure here.",
-                            "Nothing to do.", tml_reason_key(TML_REASON_NO_CUDA), TML_NOT_APPLICABLE};
+        return (struct why){"NO_GPU",
+                            "NO GPU",
+                            "No GPU in use: there is nothing to measure here.",
+                            "Nothing to do.",
+                            tml_reason_key(TML_REASON_NO_CUDA),
+                            TML_NOT_APPLICABLE};
     return (struct why){"NO_DATA", "NO DATA", absent->summary, absent->action, NOT_IN_THIS_VERSION, TML_UNAVAILABLE};
 }
 

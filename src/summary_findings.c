@@ -52,16 +52,15 @@ static void write_abstentions(struct tml_json_writer *json, const struct tml_ver
 /* In the words of traceml-ai: which signals a verdict lacked, and on how many ranks each was there. */
 static void write_missing_signals(struct tml_json_writer *json, const struct tml_analysis *analysis)
 {
-    static const enum tml_metric signals[] = {TML_METRIC_INPUT_WAIT,       TML_METRIC_FORWARD, TML_METRIC_BACKWARD,
-                                              TML_METRIC_OPTIMIZER,        TML_METRIC_H2D,     TML_METRIC_RESIDUAL,
+    static const enum tml_metric signals[] = {TML_METRIC_INPUT_WAIT,      TML_METRIC_FORWARD, TML_METRIC_BACKWARD,
+                                              TML_METRIC_OPTIMIZER,       TML_METRIC_H2D,     TML_METRIC_RESIDUAL,
                                               TML_METRIC_TRACED_STEP_TIME};
     const struct tml_window *window = &analysis->window;
     size_t count = sizeof signals / sizeof *signals;
     tml_json_begin_array(json, "missing_signals");
     for (size_t i = 0; i < count; i++) {
         const struct tml_metric_status *status = &window->metric[signals[i]].status;
-        if (status->availability == TML_UNAVAILABLE ||
-            (status->value_ns != TML_NS_NONE && !tml_metric_usable(status)))
+        if (status->availability == TML_UNAVAILABLE || (status->value_ns != TML_NS_NONE && !tml_metric_usable(status)))
             tml_json_write_string(json, NULL, tml_metrics[signals[i]].key);
     }
     tml_json_end_array(json);
@@ -181,9 +180,14 @@ static struct primary primary_of(const struct tml_finding *finding)
 static void write_primary_evidence(struct tml_json_writer *json, const struct tml_finding *finding, const char *type,
                                    const struct tml_window *window)
 {
-    static const enum tml_metric shown[] = {
-        TML_METRIC_STEP_TIME, TML_METRIC_TRACED_STEP_TIME, TML_METRIC_DATALOADER_FETCH_CPU, TML_METRIC_INPUT_WAIT,
-        TML_METRIC_IN_STEP_INPUT_WAIT, TML_METRIC_H2D, TML_METRIC_COMPUTE, TML_METRIC_RESIDUAL};
+    static const enum tml_metric shown[] = {TML_METRIC_STEP_TIME,
+                                            TML_METRIC_TRACED_STEP_TIME,
+                                            TML_METRIC_DATALOADER_FETCH_CPU,
+                                            TML_METRIC_INPUT_WAIT,
+                                            TML_METRIC_IN_STEP_INPUT_WAIT,
+                                            TML_METRIC_H2D,
+                                            TML_METRIC_COMPUTE,
+                                            TML_METRIC_RESIDUAL};
     tml_json_begin_object(json, "evidence");
     tml_json_write_string(json, "type", type);
     if (strcmp(type, "phase_share") != 0)

@@ -170,8 +170,8 @@ static void write_phase(struct tml_json_writer *json, const struct tml_run *run,
         struct tml_sketch all = {0};
         char key[64];
         for (size_t i = 0; i < run->rank_count; i++)
-            tml_sketch_merge(&all, tml_step_fold_cell(run->ranks[i].totals.sums, region, phase, (enum tml_clock)clock,
-                                                      false));
+            tml_sketch_merge(
+                &all, tml_step_fold_cell(run->ranks[i].totals.sums, region, phase, (enum tml_clock)clock, false));
         snprintf(key, sizeof key, "%s.%s.%s", tml_region_key(region), tml_phase_key(phase),
                  tml_cell_key((enum tml_clock)clock, false));
         if (all.count > 0)

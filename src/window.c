@@ -21,7 +21,7 @@ static bool take_ranks(const struct tml_run *run, struct tml_window *window)
     window->ranks = calloc(run->rank_count ? run->rank_count : 1, sizeof *window->ranks);
     for (size_t i = 0; window->ranks && i < run->rank_count; i++) {
         const struct tml_rank_run *rank = &run->ranks[i];
-        if (rank->rows.count == 0)
+        if (rank->totals.completed == 0)
             continue;
         struct tml_rank_window *taken = &window->ranks[window->rank_count++];
         taken->run = rank;

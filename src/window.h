@@ -39,7 +39,7 @@ struct tml_rank_value {
 
 /* Over ranks. All of `value` is null unless the metric is available over all steps of all ranks. */
 struct tml_over_ranks {
-    struct tml_metric_status status; /* its value is the average */
+    struct tml_metric_status status;     /* its value is the average */
     struct tml_rank_value median, worst; /* the rank nearest the median (of two the smaller value); the largest value */
     double share;                        /* median of the ranks' shares */
     double share_skew;                   /* (largest share - median) / median; NAN with one rank */
@@ -51,16 +51,17 @@ struct tml_window {
     size_t rank_count;
     uint64_t wanted_steps; /* N */
 
-    uint64_t steps, first_step, last_step;          /* that the numbers are about; 0 without any */
-    uint64_t common_steps;                          /* shared and no warm-up: `steps` and the ones left out */
-    uint64_t left_out, left_out_why[TML_REASON_COUNT]; /* incomplete on the window's clock, by the lowest rank's reason */
-    uint64_t warmup_steps;                          /* among the rows that were looked at */
-    bool first_fetches_kept;                        /* hardly a step without a first fetch: they are the rule here */
+    uint64_t steps, first_step, last_step;   /* that the numbers are about; 0 without any */
+    uint64_t common_steps;                   /* shared and no warm-up: `steps` and the ones left out */
+    uint64_t left_out;                       /* incomplete on the window's clock */
+    uint64_t left_out_why[TML_REASON_COUNT]; /* by the reason of the lowest rank that lacks it */
+    uint64_t warmup_steps;                   /* among the rows that were looked at */
+    bool first_fetches_kept;                 /* hardly a step without a first fetch: they are the rule here */
 
     enum tml_clock clock;
-    enum tml_reason clock_reason;  /* why not the GPU; NONE on the GPU clock */
-    uint64_t gpu_complete_steps;   /* of common_steps, on every rank */
-    bool cuda;                     /* some rank has a device */
+    enum tml_reason clock_reason; /* why not the GPU; NONE on the GPU clock */
+    uint64_t gpu_complete_steps;  /* of common_steps, on every rank */
+    bool cuda;                    /* some rank has a device */
 
     struct tml_over_ranks metric[TML_METRIC_COUNT];
 };

@@ -1,7 +1,7 @@
 /*
  * The report for a CUDA program: a two-layer perceptron trained by kernels of its own, batches copied inside each step.
  *
- *   nvcc -cudart shared cuda_loop.cu -ltraceml -o cuda_loop && ./cuda_loop [LOGS_DIR]
+ *   nvcc -cudart shared cuda_loop.cu -ltraceml -o cuda_loop && ./cuda_loop [LOGS_DIR] [STEPS]
  *
  * TraceML uses the CUDA runtime that the program has: it must be the shared one (-cudart shared; nvcc's default is the
  * static one, of which nothing can be seen from outside; then the program says so in one line).
@@ -18,7 +18,7 @@
 namespace
 {
 
-constexpr int BATCH = 1024, IN = 1024, HIDDEN = 1024, STEPS = 200;
+constexpr int BATCH = 1024, IN = 1024, HIDDEN = 1024, DEFAULT_STEPS = 200;
 
 void check(cudaError_t error, const char *what)
 {
@@ -95,7 +95,7 @@ struct Span {
     }
 };
 
-void train(traceml_session *session, cudaStream_t stream)
+void train(traceml_session *session, cudaStream_t stream, int steps)
 {
     traceml_stream where = {0, stream};
     std::vector<float> start(IN * HIDDEN);
@@ -109,7 +109,7 @@ void train(traceml_session *session, cudaStream_t stream)
     float *batch;
     check(cudaMallocHost(&batch, BATCH * IN * sizeof *batch), "cudaMallocHost");
 
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         {
             Span fetch(session, TRACEML_PHASE_DATALOADER_FETCH, traceml_last_stream(session));
             check(cudaStreamSynchronize(stream), "the batch is in use until here");
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
     char *run_dir = strdup(traceml_run_dir(session));
     cudaStream_t stream;
     check(cudaStreamCreate(&stream), "cudaStreamCreate");
-    train(session, stream);
+    train(session, stream, argc > 2 ? std::atoi(argv[2]) : DEFAULT_STEPS);
     traceml_session_close(session, nullptr);
 
     traceml_report_options report_options;

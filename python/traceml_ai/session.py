@@ -158,6 +158,7 @@ def _start(config: TraceMLInitConfig, settings: Settings) -> TraceMLInitConfig:
     """Open the session and put the hooks in place. Whatever goes wrong here is ours: one line, and no tracing."""
     global _run
     run = _Run(config, settings)
+    costs = _hook_costs()
     try:
         _open(run)
     except Exception as error:
@@ -166,7 +167,19 @@ def _start(config: TraceMLInitConfig, settings: Settings) -> TraceMLInitConfig:
     _run = run
     _register()
     _install(run)
+    for phase, cost_ns in costs.items():
+        _core.set_hook_cost(phase, cost_ns)
     return config
+
+
+def _hook_costs() -> dict[int, int]:
+    """Measure before the session opens: a trial step must not be counted as one."""
+    try:
+        from traceml_ai.hooks import cost
+
+        return cost.measure()
+    except Exception:  # a PyTorch that lacks something: _install() says which hook does not fit
+        return {}
 
 
 def _open(run: _Run) -> None:
@@ -212,7 +225,7 @@ def _install(run: _Run) -> None:
     """Install the hooks of the mode; one that fails leaves its phase unarmed, and the others work."""
     import torch
 
-    from traceml_ai.hooks import cost, device, forward, reentry
+    from traceml_ai.hooks import device, forward, reentry
 
     def on_model(model: Any) -> None:
         forward.attach(model)
@@ -237,8 +250,6 @@ def _install(run: _Run) -> None:
             continue
         run.hooks.append(module)
         _core.set_armed(module.PHASE, True)
-    if run.config.mode == "auto":
-        cost.measure()
     run.observed.publish()
 
 

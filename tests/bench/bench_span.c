@@ -31,12 +31,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double print_row(struct row *row, int rounds)
+static void print_row(struct row *row, int rounds)
 {
     qsort(row->ns, (size_t)rounds, sizeof *row->ns, by_value);
     printf("  %-44s %9.1f   [%.1f, %.1f]\n", row->name, row->ns[rounds / 2], row->ns[rounds / 4],
            row->ns[rounds * 3 / 4]);
-    return row->ns[rounds / 2];
 }
 
 static double clock_pairs(int pairs)
@@ -63,16 +62,21 @@ static double step_pairs(struct traceml_session *session, struct traceml_stream 
     return (double)(tml_now_ns() - begin_ns) / pairs;
 }
 
-/* Two of each per pair, on the legacy stream. */
-static double primitive_pairs(struct tml_cuda *cuda, void *event, bool record, int pairs)
+static double capturing_pairs(struct tml_cuda *cuda, int pairs)
 {
     int capturing;
     int64_t begin_ns = tml_now_ns();
     for (int i = 0; i < 2 * pairs; i++)
-        if (record)
-            cuda->cudaEventRecord(event, NULL);
-        else
-            cuda->cudaStreamIsCapturing(NULL, &capturing);
+        cuda->cudaStreamIsCapturing(NULL, &capturing);
+    return (double)(tml_now_ns() - begin_ns) / pairs;
+}
+
+/* Each event once a round, as spans do. */
+static double record_pairs(struct tml_cuda *cuda, void *const *events, int pairs)
+{
+    int64_t begin_ns = tml_now_ns();
+    for (int i = 0; i < 2 * pairs; i++)
+        cuda->cudaEventRecord(events[i], NULL);
     return (double)(tml_now_ns() - begin_ns) / pairs;
 }
 
@@ -92,46 +96,58 @@ static bool make_device_live(struct tml_cuda *cuda)
 static void bench_host(struct traceml_session *session, int rounds)
 {
     static struct row clocks = {.name = "two clock reads"}, spans = {.name = "begin + end, no events"},
-                      steps = {.name = "step begin + end, no events"};
+                      steps = {.name = "step begin + end, no events"},
+                      beyond = {.name = "beyond its clock reads (bound: 40)"};
     for (int i = 0; i < rounds; i++) {
         clocks.ns[i] = clock_pairs(PAIRS_A_ROUND);
         spans.ns[i] = span_pairs(session, TRACEML_NO_STREAM, PAIRS_A_ROUND);
         steps.ns[i] = step_pairs(session, TRACEML_NO_STREAM, PAIRS_A_ROUND);
+        beyond.ns[i] = spans.ns[i] - clocks.ns[i];
         let_drain(session);
     }
     printf("C span without events, ns a pair: median of %d rounds of %d [quartiles]\n", rounds, PAIRS_A_ROUND);
-    double primitives = print_row(&clocks, rounds);
-    double span = print_row(&spans, rounds);
+    print_row(&clocks, rounds);
+    print_row(&spans, rounds);
+    print_row(&beyond, rounds);
     print_row(&steps, rounds);
-    printf("  %-44s %9.1f   (bound: 40)\n", "beyond its clock reads", span - primitives);
 }
 
 static void bench_events(struct traceml_session *session, int rounds)
 {
     static struct row capturing = {.name = "two cudaStreamIsCapturing"}, records = {.name = "two cudaEventRecord"},
-                      spans = {.name = "begin + end, with events"};
+                      spans = {.name = "begin + end, with events"},
+                      beyond = {.name = "beyond these primitives (bound: 100)"};
     struct tml_cuda *cuda = tml_recording.cuda;
     struct traceml_stream stream = {0, NULL};
     if (!make_device_live(cuda)) {
         printf("C span with events: no GPU here, not measured\n");
         return;
     }
-    void *event = tml_cuda_event_create(cuda, 0);
+    void *events[2 * EVENT_PAIRS_A_ROUND];
+    for (int i = 0; i < 2 * EVENT_PAIRS_A_ROUND; i++)
+        events[i] = tml_cuda_event_create(cuda, 0);
     let_drain(session);
     for (int i = 0; i < rounds; i++) {
         /* Inside a step, so that the pool is the step thread's. */
         traceml_span step = traceml_step_begin(session, stream);
-        capturing.ns[i] = primitive_pairs(cuda, event, false, EVENT_PAIRS_A_ROUND);
-        records.ns[i] = primitive_pairs(cuda, event, true, EVENT_PAIRS_A_ROUND);
+        capturing.ns[i] = capturing_pairs(cuda, EVENT_PAIRS_A_ROUND);
+        /* Which finds the stream busy with the other's events alternates. */
+        if (i % 2 == 0)
+            records.ns[i] = record_pairs(cuda, events, EVENT_PAIRS_A_ROUND);
         spans.ns[i] = span_pairs(session, stream, EVENT_PAIRS_A_ROUND);
+        if (i % 2 == 1)
+            records.ns[i] = record_pairs(cuda, events, EVENT_PAIRS_A_ROUND);
+        beyond.ns[i] = spans.ns[i] - records.ns[i] - capturing.ns[i];
         traceml_step_end(session, step, 0);
         traceml_flush(session, 1000);
     }
     printf("C span with events, ns a pair: median of %d rounds of %d [quartiles]\n", rounds, EVENT_PAIRS_A_ROUND);
-    double primitives = print_row(&capturing, rounds) + print_row(&records, rounds);
-    double span = print_row(&spans, rounds);
-    printf("  %-44s %9.1f   (bound: 100)\n", "beyond these primitives", span - primitives);
-    cuda->cudaEventDestroy(event);
+    print_row(&capturing, rounds);
+    print_row(&records, rounds);
+    print_row(&spans, rounds);
+    print_row(&beyond, rounds);
+    for (int i = 0; i < 2 * EVENT_PAIRS_A_ROUND; i++)
+        cuda->cudaEventDestroy(events[i]);
 }
 
 int main(int argc, char **argv)

@@ -1,16 +1,18 @@
 """What TraceML costs a training step on the host: the tiny MLP, with and without the tool.
 
-Linear 128-256, GELU, Linear 256-10, batch 64, SGD, fed by a DataLoader of tensors in memory.
+Linear 128-256, GELU, Linear 256-10, batch 64, SGD, fed by a DataLoader of batches in memory.
 
-1. fresh processes, with and without the tool, alternating: median step of each process, then median over processes
+1. fresh processes, one without and one with the tool, both alive and taking turns of a hundred steps: what the machine
+   does meanwhile hits both; the difference of two neighbouring turns is one sample
 2. one process, tracing on and off in alternating blocks (off: after `shutdown`, everything patched restored)
 3. `with trace_step(model): pass` against `with nullcontext(): pass`
 
-Usage:  python tests/bench/bench_step.py [--device cpu|cuda] [--processes N] [--steps N]
+Usage:  python tests/bench/bench_step.py [--device cpu|cuda] [--processes N] [--turns N]
 """
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import statistics
@@ -22,12 +24,27 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
 import traceml_ai as traceml
 
 BATCH_SIZE = 64
-WARM_UP_STEPS = 200
+WARM_UP_STEPS = 500
+TURN_STEPS = 100
+
+
+class Batches(Dataset):
+    """Batches that exist already, so that a fetch costs little beside the loader itself."""
+
+    def __init__(self, device: str) -> None:
+        self.inputs = torch.randn(256, BATCH_SIZE, 128, device=device).unbind()
+        self.labels = torch.randint(10, (256, BATCH_SIZE), device=device).unbind()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.inputs[index], self.labels[index]
 
 
 class Job:
@@ -36,12 +53,11 @@ class Job:
     def __init__(self, device: str) -> None:
         torch.manual_seed(0)
         torch.set_num_threads(1)
+        self.device = device
         self.model = nn.Sequential(nn.Linear(128, 256), nn.GELU(), nn.Linear(256, 10)).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self.loss_function = nn.CrossEntropyLoss()
-        inputs = torch.randn(BATCH_SIZE * 64, 128, device=device)
-        labels = torch.randint(10, (BATCH_SIZE * 64,), device=device)
-        self.loader = DataLoader(TensorDataset(inputs, labels), batch_size=BATCH_SIZE)
+        self.loader = DataLoader(Batches(device), batch_size=None)
         self.batches = self.endless()
 
     def endless(self) -> Iterator[list[torch.Tensor]]:
@@ -61,76 +77,100 @@ class Job:
         self.loss_function(self.model(inputs), labels).backward()
         self.optimizer.step()
 
-    def times_us(self, steps: int, traced: bool) -> list[float]:
-        """Host time of each of `steps` steps."""
+    def median_us(self, steps: int, traced: bool) -> float:
+        """Median host time of `steps` steps; the device is idle before and after."""
         step = self.step if traced else self.plain_step
         marks = []
         for _ in range(steps + 1):
             marks.append(time.perf_counter_ns())
             step()
-        return [(after - before) / 1e3 for before, after in zip(marks, marks[1:], strict=False)]
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return statistics.median(after - before for before, after in zip(marks, marks[1:], strict=False)) / 1e3
 
 
 @contextlib.contextmanager
-def tracing(logs_dir: str) -> Iterator[None]:
-    traceml.init(logs_dir=logs_dir)
-    try:
-        yield
-    finally:
-        traceml.shutdown()
+def tracing() -> Iterator[None]:
+    """A session whose files are thrown away and whose report is not printed."""
+    with tempfile.TemporaryDirectory() as logs:
+        traceml.init(logs_dir=logs)
+        try:
+            yield
+        finally:
+            with contextlib.redirect_stdout(io.StringIO()):
+                traceml.shutdown()
 
 
-def child(device: str, steps: int, traced: bool) -> None:
-    """One fresh process: prints its median step in us."""
+def child(device: str, traced: bool) -> None:
+    """One fresh process: a turn for each line it is sent, answered with its median step in us."""
     job = Job(device)
-    with tempfile.TemporaryDirectory() as logs, tracing(logs) if traced else contextlib.nullcontext():
-        job.times_us(WARM_UP_STEPS, traced)
-        print(json.dumps({"median_us": statistics.median(job.times_us(steps, traced))}))
+    with tracing() if traced else contextlib.nullcontext():
+        job.median_us(WARM_UP_STEPS, traced)
+        for _ in sys.stdin:
+            print(json.dumps(job.median_us(TURN_STEPS, traced)), flush=True)
 
 
-def run_child(device: str, steps: int, traced: bool) -> float:
-    command = [sys.executable, __file__, "--child", "traced" if traced else "plain"]
-    command += ["--device", device, "--steps", str(steps)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ).stdout
-    line = next(line for line in output.splitlines() if line.startswith("{"))
-    return json.loads(line)["median_us"]
+def start_child(device: str, traced: bool) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--child", "traced" if traced else "plain", "--device", device]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def show(name: str, values: list[float], unit: str = "us") -> float:
-    median = statistics.median(values)
-    print(f"  {name:34} {median:9.2f} {unit}   [{min(values):.2f}, {max(values):.2f}]")
-    return median
+def take_turn(process: subprocess.Popen[str]) -> float:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
 
 
-def bench_processes(device: str, processes: int, steps: int) -> None:
-    """The first of each pair alternates, so that a drift of the machine hits both."""
+def spread(values: list[float]) -> str:
+    lower, median, upper = statistics.quantiles(values, n=4)
+    return f"{median:9.2f}   [{lower:.2f}, {upper:.2f}]"
+
+
+def bench_processes(device: str, processes: int, turns: int) -> None:
+    """Who comes first alternates."""
     plain: list[float] = []
     traced: list[float] = []
-    for i in range(processes):
-        for with_tool in (i % 2 == 0, i % 2 == 1):
-            (traced if with_tool else plain).append(run_child(device, steps, with_tool))
-    print(f"host time per step, {device}, {processes} fresh processes each, {steps} steps: median [min, max]")
+    medians: list[float] = []
+    for _ in range(processes):
+        pair = [start_child(device, traced=False), start_child(device, traced=True)]
+        for process in pair:
+            take_turn(process)
+        samples = []
+        for turn in range(turns):
+            order = (0, 1) if turn % 2 == 0 else (1, 0)
+            times = {which: take_turn(pair[which]) for which in order}
+            plain.append(times[0])
+            traced.append(times[1])
+            samples.append(times[1] - times[0])
+        medians.append(statistics.median(samples))
+        for process in pair:
+            process.communicate()
     difference = [b - a for a, b in zip(plain, traced, strict=True)]
-    show("never called init", plain)
-    show("traced", traced)
-    show("difference of pairs", difference)
+    print(f"host time a step in us, {device}, {processes} pairs of fresh processes, {turns} turns of {TURN_STEPS} steps")
+    print(f"  never called init                  {spread(plain)}")
+    print(f"  traced                             {spread(traced)}")
+    print(f"  difference of neighbouring turns   {spread(difference)}")
+    print(f"  its median in each pair            {', '.join(f'{value:.1f}' for value in sorted(medians))}")
 
 
-def bench_one_process(device: str, steps: int, blocks: int = 10) -> None:
+def bench_one_process(device: str, blocks: int) -> None:
     job = Job(device)
     on: list[float] = []
     off: list[float] = []
-    job.times_us(WARM_UP_STEPS, traced=False)
+    job.median_us(WARM_UP_STEPS, traced=False)
     for _ in range(blocks):
-        with tempfile.TemporaryDirectory() as logs, tracing(logs):
-            job.times_us(50, traced=True)
-            on.append(statistics.median(job.times_us(steps // blocks, traced=True)))
-        job.times_us(50, traced=False)
-        off.append(statistics.median(job.times_us(steps // blocks, traced=False)))
-    print(f"host time per step, {device}, one process, {blocks} blocks on and off: median [min, max]")
-    show("tracing off (shut down)", off)
-    show("tracing on", on)
-    show("difference of pairs", [b - a for a, b in zip(off, on, strict=True)])
+        with tracing():
+            job.median_us(50, traced=True)
+            on.append(job.median_us(TURN_STEPS, traced=True))
+        job.median_us(50, traced=False)
+        off.append(job.median_us(TURN_STEPS, traced=False))
+    print(f"host time a step in us, {device}, one process, {blocks} blocks of {TURN_STEPS} steps on and off")
+    print(f"  off (shut down)                    {spread(off)}")
+    print(f"  on                                 {spread(on)}")
+    print(f"  difference of neighbouring blocks  {spread([b - a for a, b in zip(off, on, strict=True)])}")
 
 
 def enter_exit_ns(manager: object, argument: object, pairs: int) -> float:
@@ -141,32 +181,33 @@ def enter_exit_ns(manager: object, argument: object, pairs: int) -> float:
     return (time.perf_counter_ns() - begin) / pairs
 
 
-def bench_enter_exit(device: str, rounds: int = 50, pairs: int = 1000) -> None:
+def bench_enter_exit(device: str, rounds: int = 50, pairs: int = 200) -> None:
     job = Job(device)
-    with tempfile.TemporaryDirectory() as logs, tracing(logs):
-        job.times_us(20, traced=True)
+    with tracing():
+        job.median_us(20, traced=True)
         bare, traced = [], []
         for _ in range(rounds):
             bare.append(enter_exit_ns(contextlib.nullcontext, None, pairs))
             traced.append(enter_exit_ns(traceml.trace_step, job.model, pairs))
-            time.sleep(0.03)
-    print(f"with trace_step(model): pass, {device}, {rounds} rounds of {pairs}: median [min, max]")
-    show("nullcontext", bare, "ns")
-    show("trace_step", traced, "ns")
+            time.sleep(0.03)  # the sampler empties ring and table
+    print(f"`with ...: pass` in ns, {device}, {rounds} rounds of {pairs}")
+    print(f"  nullcontext()                      {spread(bare)}")
+    print(f"  trace_step(model)                  {spread(traced)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--processes", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=60)
     parser.add_argument("--child", choices=["plain", "traced"])
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.device, arguments.steps, arguments.child == "traced")
+        child(arguments.device, arguments.child == "traced")
         return
-    bench_processes(arguments.device, arguments.processes, arguments.steps)
-    bench_one_process(arguments.device, arguments.steps)
+    print("each: median [quartiles]")
+    bench_processes(arguments.device, arguments.processes, arguments.turns)
+    bench_one_process(arguments.device, arguments.turns)
     bench_enter_exit(arguments.device)
 
 

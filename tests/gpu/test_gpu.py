@@ -140,32 +140,107 @@ def test_a_fetch_costs_the_device_only_what_it_waited(tmp_path: Path, hidden: bo
         assert abs(device_ms - host_ms) < 0.05 * host_ms
 
 
-def test_graph_captures_succeed_while_spans_are_pending_and_the_sampler_polls(tmp_path: Path) -> None:
-    output, steps = run_script(
+@pytest.fixture(scope="module")
+def watched_cudart(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The runtime that PyTorch uses, with counters on the calls that TraceML makes."""
+    torch.cuda.init()
+    runtime = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libcudart" in line)
+    library = tmp_path_factory.mktemp("watched") / "libwatched_cudart.so"
+    source = Path(__file__).parent / "watched_cudart.c"
+    command = ["cc", "-shared", "-fPIC", "-O2", f'-DWATCHED_RUNTIME="{runtime}"', str(source), "-o", str(library)]
+    subprocess.run([*command, "-Wl,--no-as-needed", runtime, "-ldl"], check=True)
+    return str(library)
+
+
+CAPTURE_SCRIPT = """
+import functools, os
+from traceml_ai import _core
+
+_core.open = functools.partial(_core.open, tick_ms=1)  # the sampler polls fast
+watched = ctypes.CDLL(os.environ["TRACEML_CUDART"])
+queries = ctypes.c_long.in_dll(watched, "watched_queries")
+model = nn.Linear(256, 256).cuda()
+x = torch.randn(64, 256, device="cuda")
+for _ in range(3):
+    model(x)
+cycles = int(6 * clock_rate_cycles_per_ms())
+side = torch.cuda.Stream()
+traceml.init(logs_dir=logs)
+
+def pending_step():
+    with torch.cuda.stream(side), traceml.trace_step(model):
+        torch.cuda._sleep(cycles)
+
+pending_step()
+torch.cuda.synchronize()
+good = polled = 0
+try:
+    for i in range(200):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            pending_step()
+            before = queries.value
+            with traceml.trace_step(model):
+                y = model(x)
+            time.sleep(0.004)
+            polled += queries.value > before
+        graph.replay()
+        torch.cuda.synchronize()
+        good += 1
+except RuntimeError as error:
+    print("broke:", str(error).splitlines()[0])
+print("good", good, "polled", polled)
+sys.stdout.flush()
+os._exit(0) if good < 200 else None
+"""
+
+
+def test_graph_captures_succeed_while_spans_are_pending_and_the_sampler_polls(
+    tmp_path: Path, watched_cudart: str
+) -> None:
+    output, steps = run_script(tmp_path, CAPTURE_SCRIPT, TRACEML_CUDART=watched_cudart)
+    print("captures:", output.splitlines()[0])
+    assert "good 200 polled 200" in output
+    assert sum(step.get("gpu_reason") == "graph_capture" for step in steps) == 200
+    assert sum(step.get("gpu_reason") != "graph_capture" for step in steps) == 201
+
+
+def test_captures_break_where_the_sampler_stays_in_the_default_mode(tmp_path: Path, watched_cudart: str) -> None:
+    """The control: without the relaxed mode the test above fails."""
+    output, _ = run_script(tmp_path, CAPTURE_SCRIPT, TRACEML_CUDART=watched_cudart, WATCH_DEFAULT_MODE="1")
+    print("captures in the default mode:", output.replace("\n", " "))
+    assert "broke:" in output
+    assert "good 200" not in output
+
+
+def test_a_step_makes_ten_event_records(tmp_path: Path, watched_cudart: str) -> None:
+    output, _ = run_script(
         tmp_path,
         """
-        model = nn.Linear(256, 256).cuda()
-        x = torch.randn(64, 256, device="cuda")
-        for _ in range(3):
-            model(x)
-        cycles = int(3 * clock_rate_cycles_per_ms())
+        import os
+        watched = ctypes.CDLL(os.environ["TRACEML_CUDART"])
+        records, queries = (ctypes.c_long.in_dll(watched, "watched_" + name) for name in ("records", "queries"))
+        model = nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         traceml.init(logs_dir=logs)
-        good = 0
-        for i in range(200):
+        batches = iter(DataLoader(torch.zeros(110, 4, 8, device="cuda"), batch_size=None))
+
+        def step():
+            inputs = next(batches)
             with traceml.trace_step(model):
-                torch.cuda._sleep(cycles)          # spans stay pending during the capture
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph), traceml.trace_step(model):
-                y = model(x)
-            graph.replay()
-            good += 1
-        torch.cuda.synchronize()
-        print("good", good)
+                model(inputs).sum().backward()
+                optimizer.step()
+
+        for _ in range(10):
+            step()
+        before = records.value
+        for _ in range(100):
+            step()
+        print("records", (records.value - before) / 100)
         """,
-        TRACEML_TICK_MS="1",
+        TRACEML_CUDART=watched_cudart,
     )
-    assert "good 200" in output
-    assert any(step.get("gpu_reason") == "graph_capture" for step in steps)
+    assert "records 10.0" in output
 
 
 def test_a_cpu_run_on_a_gpu_host_initialises_no_device(tmp_path: Path) -> None:

@@ -104,8 +104,8 @@ FIXTURE_UNUSED static void fixture_lose_gpu(struct tml_step_row *row, enum tml_r
         row->term_ns[TML_CLOCK_GPU][term] = TML_NS_NONE;
     for (unsigned region = 0; region < TML_REGIONS; region++)
         for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
-            row->cell[region][phase].exclusive_ns[TML_CLOCK_GPU] = row->cell[region][phase].inclusive_ns[TML_CLOCK_GPU] =
-                TML_NS_NONE;
+            row->cell[region][phase].exclusive_ns[TML_CLOCK_GPU] =
+                row->cell[region][phase].inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
 }
 
 /* ---- Directory and files ---- */
@@ -172,7 +172,8 @@ struct fixture_header {
 FIXTURE_UNUSED static void fixture_write_header(FILE *file, const struct fixture_header *header)
 {
     fprintf(file,
-            "{\"header\":{\"schema_version\":2.0,\"traceml_version\":\"0.1.0\",\"run_name\":\"test\",\"program\":\"train.py\","
+            "{\"header\":{\"schema_version\":2.0,\"traceml_version\":\"0.1.0\",\"run_name\":\"test\",\"program\":"
+            "\"train.py\","
             "\"rank\":%u,\"local_rank\":%u,\"world_size\":%u,\"host\":\"%s\",\"pid\":7,\"started_at\":"
             "\"2026-11-30T22:28:49Z\",\"device\":\"%s\",\"gpu_name\":%s,\"cores\":16,\"observer\":%s,\"armed\":%s,"
             "\"environment\":%s}}\n",

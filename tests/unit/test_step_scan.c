@@ -21,7 +21,8 @@ static int64_t any_time(uint64_t *state)
     case 2:
         return -(int64_t)(fixture_random(state) % 5000);
     default:
-        return (int64_t)(fixture_random(state) % (900 * TML_NS_PER_S / 1000)) * (int64_t)(fixture_random(state) % 9 + 1);
+        return (int64_t)(fixture_random(state) % (900 * TML_NS_PER_S / 1000)) *
+               (int64_t)(fixture_random(state) % 9 + 1);
     }
 }
 
@@ -46,7 +47,8 @@ static struct tml_step_row any_row(uint64_t *state)
     row.microbatches = (uint32_t)(fixture_random(state) % 3);
     row.flags = (uint32_t)(fixture_random(state) % (1u << TML_STEP_FLAG_COUNT));
     row.gpu_complete = fixture_random(state) % 2;
-    row.gpu_reason = row.gpu_complete ? TML_REASON_NONE : (enum tml_reason)(1 + fixture_random(state) % (TML_REASON_COUNT - 1));
+    row.gpu_reason =
+        row.gpu_complete ? TML_REASON_NONE : (enum tml_reason)(1 + fixture_random(state) % (TML_REASON_COUNT - 1));
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             row.term_ns[clock][term] = any_time(state);

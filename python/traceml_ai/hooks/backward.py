@@ -20,6 +20,8 @@ _patch: Patch | None = None
 
 
 def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does what `original` does and times it."""
+
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         # enter() says no outside a step, inside another backward (a reentrant checkpoint) and on other threads.

@@ -17,12 +17,13 @@ _handles: list[Any] = []
 
 
 def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Open the span."""
     if not is_dynamo_compiling():
         enter(_OPTIMIZER, optimizer)
 
 
 def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    # Does not run when step() raised: what is open then goes with the training step, or with the retry.
+    """Close it. Does not run when ``step`` raised: what is open then goes with the training step or the retry."""
     if not is_dynamo_compiling():
         leave(_OPTIMIZER, optimizer)
 

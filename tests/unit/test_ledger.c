@@ -1,0 +1,222 @@
+/* The ledger against timelines whose gaps are known because the test put them there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "ledger.h"
+
+#define PRE 0
+#define IN 1
+
+static struct tml_ledger ledger;
+
+static struct tml_ledger_span span(enum traceml_phase phase, int64_t begin_ns, int64_t end_ns)
+{
+    return (struct tml_ledger_span){.begin_ns = begin_ns, .end_ns = end_ns, .phase = (uint8_t)phase};
+}
+
+static int64_t exclusive(int region, enum traceml_phase phase)
+{
+    return ledger.exclusive_ns[region][phase];
+}
+
+static void assert_closed(void)
+{
+    int64_t pre = ledger.pre_step_other_ns, in = ledger.residual_ns;
+    for (unsigned kind = 0; kind < TML_LEDGER_KINDS; kind++) {
+        pre += ledger.exclusive_ns[PRE][kind];
+        in += ledger.exclusive_ns[IN][kind];
+    }
+    assert_int_equal(in, ledger.traced_step_ns);
+    assert_int_equal(pre + in, ledger.iteration_ns);
+}
+
+static void an_ordinary_step_is_taken_apart(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_STEP, 150, 300),        span(TRACEML_PHASE_DATALOADER_FETCH, 110, 140),
+        span(TRACEML_PHASE_FORWARD, 160, 200),     span(TRACEML_PHASE_BACKWARD, 200, 260),
+        span(TRACEML_PHASE_OPTIMIZER, 265, 290),
+    };
+    tml_ledger_close(&ledger, spans, 5, 100, 150, 300, 0);
+    assert_int_equal(ledger.iteration_ns, 200);
+    assert_int_equal(ledger.traced_step_ns, 150);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_DATALOADER_FETCH), 30);
+    assert_int_equal(ledger.pre_step_other_ns, 20);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 40);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_BACKWARD), 60);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_OPTIMIZER), 25);
+    assert_int_equal(ledger.residual_ns, 25);
+    assert_closed();
+}
+
+static void a_span_inside_another_is_taken_out_of_it(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_H2D, 20, 30),
+        span(TRACEML_PHASE_FORWARD, 10, 60),
+        span(TRACEML_PHASE_STEP, 0, 100),
+    };
+    tml_ledger_close(&ledger, spans, 3, 0, 0, 100, 0);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 40);
+    assert_int_equal(ledger.inclusive_ns[IN][TRACEML_PHASE_FORWARD], 50);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_H2D), 10);
+    assert_closed();
+}
+
+static void spans_of_one_phase_count_once(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_STEP, 0, 100),
+        span(TRACEML_PHASE_FORWARD, 10, 60),
+        span(TRACEML_PHASE_FORWARD, 20, 50),
+    };
+    tml_ledger_close(&ledger, spans, 3, 0, 0, 100, 0);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 50);
+    assert_int_equal(ledger.inclusive_ns[IN][TRACEML_PHASE_FORWARD], 50);
+    assert_closed();
+}
+
+static void what_happens_inside_an_evaluation_stays_there(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_EVALUATION, 10, 80),
+        span(TRACEML_PHASE_DATALOADER_FETCH, 20, 30),
+        span(TRACEML_PHASE_FORWARD, 30, 70),
+        span(TRACEML_PHASE_STEP, 100, 200),
+    };
+    tml_ledger_close(&ledger, spans, 4, 0, 100, 200, 0);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_EVALUATION), 70);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_DATALOADER_FETCH), 0);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_FORWARD), 0);
+    assert_int_equal(ledger.pre_step_other_ns, 30);
+    assert_closed();
+}
+
+static void the_first_iteration_has_no_beginning(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_DATALOADER_FETCH, 10, 40),
+        span(TRACEML_PHASE_STEP, 50, 90),
+    };
+    spans[0].before_begin_ns = spans[1].before_begin_ns = 5;
+    tml_ledger_close(&ledger, spans, 2, TML_NS_NONE, 50, 90, 7);
+    assert_true(ledger.iteration_ns == TML_NS_NONE);
+    assert_true(ledger.pre_step_other_ns == TML_NS_NONE);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_DATALOADER_FETCH), 30);
+    assert_int_equal(ledger.residual_ns, 40);
+}
+
+static void our_own_cost_is_taken_out_of_what_it_fell_into(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_STEP, 100, 200),
+        span(TRACEML_PHASE_FORWARD, 120, 160),
+        span(TRACEML_PHASE_BACKWARD, 162, 180), /* 2 between them, but 3 + 4 of cost: never more than was there */
+    };
+    for (unsigned i = 0; i < 3; i++) {
+        spans[i].before_begin_ns = 3;
+        spans[i].after_end_ns = 4;
+    }
+    tml_ledger_close(&ledger, spans, 3, 50, 100, 200, 4);
+    assert_int_equal(ledger.exclusive_ns[PRE][TML_LEDGER_INSTRUMENTATION], 7);
+    assert_int_equal(ledger.exclusive_ns[IN][TML_LEDGER_INSTRUMENTATION], 3 + 2 + 4);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 40);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_BACKWARD), 18);
+    assert_int_equal(ledger.residual_ns, 100 - 58 - 9);
+    assert_closed();
+}
+
+static void parts_longer_than_the_whole_are_a_negative_remainder(void **state)
+{
+    (void)state;
+    /* The previous step ended after this one began, as on a device's other stream. */
+    struct tml_ledger_span spans[] = {span(TRACEML_PHASE_STEP, 100, 200)};
+    tml_ledger_close(&ledger, spans, 1, 130, 100, 200, 0);
+    assert_int_equal(ledger.pre_step_other_ns, -30);
+}
+
+/* ---- property: random nested timelines ---- */
+
+static uint32_t seed;
+
+static int64_t below(int64_t limit)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (int64_t)((seed >> 8) % (uint32_t)limit);
+}
+
+struct timeline {
+    struct tml_ledger_span spans[64];
+    unsigned count;
+    int64_t now_ns;
+    int64_t expected[2][TML_LEDGER_KINDS], gaps[2];
+};
+
+/* Puts a phase of known exclusive time, perhaps with an H2D inside, and a known gap after it. */
+static void put(struct timeline *t, int region, enum traceml_phase phase)
+{
+    int64_t begin_ns = t->now_ns, own_ns = 1 + below(1000000);
+    bool copy = phase != TRACEML_PHASE_H2D && below(3) == 0;
+    int64_t copy_ns = copy ? 1 + below(100000) : 0, before_ns = below(own_ns + 1);
+    if (copy)
+        t->spans[t->count++] = span(TRACEML_PHASE_H2D, begin_ns + before_ns, begin_ns + before_ns + copy_ns);
+    t->now_ns += own_ns + copy_ns;
+    t->spans[t->count++] = span(phase, begin_ns, t->now_ns);
+    t->expected[region][phase] += own_ns;
+    t->expected[region][TRACEML_PHASE_H2D] += copy_ns;
+    int64_t gap_ns = below(2) ? below(50000) : 0;
+    t->gaps[region] += gap_ns;
+    t->now_ns += gap_ns;
+}
+
+static void every_term_is_the_gap_that_was_put_there(void **state)
+{
+    (void)state;
+    for (seed = 1; seed <= 5000; seed++) {
+        uint32_t start = seed;
+        struct timeline t = {.now_ns = below(INT64_C(1000000000))};
+        int64_t iteration_ns = t.now_ns;
+        for (int64_t n = below(4); n > 0; n--)
+            put(&t, PRE, TRACEML_PHASE_DATALOADER_FETCH);
+        int64_t step_ns = t.now_ns;
+        for (int64_t n = 1 + below(4); n > 0; n--) {
+            put(&t, IN, TRACEML_PHASE_FORWARD);
+            put(&t, IN, TRACEML_PHASE_BACKWARD);
+        }
+        put(&t, IN, TRACEML_PHASE_OPTIMIZER);
+        t.spans[t.count++] = span(TRACEML_PHASE_STEP, step_ns, t.now_ns);
+        tml_ledger_close(&ledger, t.spans, t.count, iteration_ns, step_ns, t.now_ns, 0);
+        for (int region = 0; region < 2; region++)
+            for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
+                assert_int_equal(ledger.exclusive_ns[region][phase], t.expected[region][phase]);
+        assert_int_equal(ledger.pre_step_other_ns, t.gaps[PRE]);
+        assert_int_equal(ledger.residual_ns, t.gaps[IN]);
+        assert_closed();
+        seed = start;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_ordinary_step_is_taken_apart),
+        cmocka_unit_test(a_span_inside_another_is_taken_out_of_it),
+        cmocka_unit_test(spans_of_one_phase_count_once),
+        cmocka_unit_test(what_happens_inside_an_evaluation_stays_there),
+        cmocka_unit_test(the_first_iteration_has_no_beginning),
+        cmocka_unit_test(our_own_cost_is_taken_out_of_what_it_fell_into),
+        cmocka_unit_test(parts_longer_than_the_whole_are_a_negative_remainder),
+        cmocka_unit_test(every_term_is_the_gap_that_was_put_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
