@@ -11,7 +11,7 @@ from pathlib import Path
 
 ORDER = """
     status clock utf8 reason record json ring cuda_runtime event_pool recorder ledger step_row step_scan step_table sketch
-    step_fold step_file sampler text_buffer line_reader row_store step_reader run_facts metric window diagnosis run_dir
+    step_fold step_file sampler text_buffer line_reader row_store step_scan step_reader run_facts metric window diagnosis run_dir
     report_text summary session traceml
 """.split()
 
