@@ -164,9 +164,21 @@ static bool any_share(const struct tml_window *window)
            !isnan(window->metric[TML_METRIC_RESIDUAL].share);
 }
 
+/* A share that would have been a finding, had it cost enough. */
+static bool held_back_by_floor(const struct tml_window *window)
+{
+    for (unsigned i = 0; i < TML_RULE_COUNT; i++) {
+        const struct tml_over_ranks *signal = &window->metric[tml_rules[i].signal[0]];
+        if (tml_metric_usable(&signal->status) && signal->share >= tml_rules[i].warn)
+            return true;
+    }
+    return false;
+}
+
 static void sum_balanced(struct tml_text *text, const struct tml_window *window)
 {
-    tml_text_add(text, "no part of the step stands out: ");
+    tml_text_add(text, held_back_by_floor(window) ? "no part of the step that could be saved costs 1 ms: "
+                                                  : "no part of the step stands out: ");
     say_shares(text, window);
     tml_text_printf(text, " of step time (%s clock, ", window->clock == TML_CLOCK_GPU ? "GPU" : "CPU");
     say_steps(text, window->steps);

@@ -10,7 +10,7 @@
 
 #include <traceml/traceml.h>
 
-enum { FEATURES = 32, BATCH = 1024, STEPS = 200, LINE_BYTES = FEATURES * 12 + 16 };
+enum { FEATURES = 32, BATCH = 256, STEPS = 200, LINE_BYTES = FEATURES * 12 + 16 };
 
 struct batch {
     double x[BATCH][FEATURES];

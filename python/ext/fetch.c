@@ -106,7 +106,7 @@ static PyObject *fetch_descr_get(PyObject *callable, PyObject *instance, PyObjec
     return PyMethod_New(callable, instance);
 }
 
-/* Name, docstring, signature and whatever else somebody asks a function for are the original's. */
+/* Name, signature and whatever else somebody asks a function for are the original's. */
 static PyObject *fetch_getattro(PyObject *callable, PyObject *name)
 {
     PyObject *value = PyObject_GenericGetAttr(callable, name);
@@ -114,6 +114,11 @@ static PyObject *fetch_getattro(PyObject *callable, PyObject *name)
         return value;
     PyErr_Clear();
     return PyObject_GetAttr(((struct fetch *)callable)->original, name);
+}
+
+static PyObject *fetch_doc(PyObject *callable, void *Py_UNUSED(closure))
+{
+    return PyObject_GetAttrString(((struct fetch *)callable)->original, "__doc__");
 }
 
 static int fetch_traverse(PyObject *object, visitproc visit, void *arg)
@@ -132,6 +137,12 @@ static void fetch_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* On its own, because every type has a docstring, if only None, which is found before the original's. */
+static PyGetSetDef fetch_getset[] = {
+    {"__doc__", fetch_doc, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef fetch_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct fetch, vectorcall), READONLY, NULL},
     {"__wrapped__", T_OBJECT_EX, offsetof(struct fetch, original), READONLY, PyDoc_STR("What it stands in for.")},
@@ -145,6 +156,7 @@ static PyType_Slot fetch_slots[] = {
     {Py_tp_getattro, fetch_getattro},
     {Py_tp_traverse, fetch_traverse},
     {Py_tp_dealloc, fetch_dealloc},
+    {Py_tp_getset, fetch_getset},
     {Py_tp_members, fetch_members},
     {0, NULL},
 };

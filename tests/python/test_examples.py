@@ -1,0 +1,61 @@
+"""Every example runs as its head says, and reports what it is there to show."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run, clean_environment, only_run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_quickstart_learns_and_reports(tmp_path: Path) -> None:
+    out = run_example(tmp_path, sys.executable, "-m", "traceml_ai", "run", str(EXAMPLES / "quickstart.py"))
+    assert float(out.split("epoch 10")[1].split("accuracy")[1].split()[0]) > 0.95
+    run = Run(only_run(tmp_path / "logs"))
+    assert len(run.completed) == 280
+    assert run.summary["meta"]["complete"] is True
+    window = run.summary["step_time"]["global"]
+    assert window["window"]["steps_analyzed"] == 270
+    for metric in ("forward_ms", "backward_ms", "optimizer_ms", "input_wait_ms"):
+        assert window["status"][metric]["availability"] == "available"
+        assert window["average"][metric] > 0
+
+
+def test_the_slow_loader_is_input_bound(tmp_path: Path) -> None:
+    script = str(EXAMPLES / "slow_dataloader.py")
+    run_example(tmp_path, sys.executable, "-m", "traceml_ai", "run", script, "--", "--workers", "0", "--steps", "30")
+    summary = Run(only_run(tmp_path / "logs")).summary
+    assert summary["primary_diagnosis"]["kind"] == "INPUT_BOUND"
+    assert summary["meta"]["environment"]["loader"]["workers"] == 0
+
+
+def test_two_clocks_shows_three_ways(tmp_path: Path) -> None:
+    out = run_example(tmp_path, sys.executable, str(EXAMPLES / "two_clocks.py"))
+    table = [line for line in out.splitlines() if line.rstrip().endswith(" ms") and line.startswith("  ")]
+    rows = [line for line in table if line.split()[0] in ("wall", "TraceML,")]
+    assert len(rows) == 3, out
+
+
+def test_the_c_program_gets_the_same_report(tmp_path: Path) -> None:
+    program = os.environ.get("TRACEML_PLAIN_LOOP")
+    if not program:
+        pytest.skip("TRACEML_PLAIN_LOOP does not name the built example")
+    out = run_example(tmp_path, program, "logs")
+    run = Run(only_run(tmp_path / "logs"))
+    assert len(run.completed) == 200
+    assert "TraceML   plain_loop" in out
+    assert json.loads((run.run_dir / "final_summary.json").read_text())["meta"]["complete"] is True

@@ -1,0 +1,282 @@
+"""The extension alone, without torch: its types, its errors, its life."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run, counts
+from traceml_ai import _core
+
+
+class Model:
+    """Anything that can be referred to weakly."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    _core.open(logs_dir=str(tmp_path), run_name="run", program="test")
+    yield Run(tmp_path / "run")
+    if _core.is_open():
+        _core.close()
+
+
+def test_the_phases_are_those_of_the_header() -> None:
+    names = [name for name in dir(_core) if name.startswith("PHASE_")]
+    assert {_core.PHASES[getattr(_core, name)].upper() for name in names} == {name[len("PHASE_") :] for name in names}
+    assert len(names) == len(_core.PHASES)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _core.close(),
+        lambda: _core.flush(1),
+        lambda: _core.run_dir(),
+        lambda: _core.steps_completed(),
+        lambda: _core.set_environment("{}"),
+    ],
+)
+def test_without_a_session_an_error_says_so(call: Any) -> None:
+    with pytest.raises(_core.Error) as caught:
+        call()
+    assert caught.value.status == "CLOSED"
+
+
+def test_without_a_session_the_hot_path_is_quiet() -> None:
+    assert _core.enter(_core.PHASE_FORWARD, None) is False
+    assert _core.leave(_core.PHASE_FORWARD, None) is None
+    _core.set_armed(_core.PHASE_FORWARD, True)
+    _core.set_hook_cost(_core.PHASE_FORWARD, 1)
+    _core.set_epoch(1)
+    assert not _core.is_open()
+
+
+@pytest.mark.parametrize("arguments", [(), (1,), ("forward", None), (-1, None), (99, None), (2**80, None)])
+def test_enter_and_leave_check_their_arguments(arguments: tuple[Any, ...]) -> None:
+    for function in (_core.enter, _core.leave):
+        with pytest.raises((TypeError, OverflowError)):
+            function(*arguments)
+
+
+def test_a_second_open_is_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(_core.Error) as caught:
+        _core.open(logs_dir=str(tmp_path), run_name="other")
+    assert caught.value.status == "BUSY"
+    assert _core.is_open()
+
+
+def test_an_environment_that_is_no_object_is_refused(run: Run) -> None:
+    for wrong in ("[]", "{", "3"):
+        with pytest.raises(_core.Error) as caught:
+            _core.set_environment(wrong)
+        assert caught.value.status == "INVALID_ARGUMENT"
+
+
+def test_spans_of_each_phase_only_inside_a_step(run: Run) -> None:
+    model = Model()
+    assert not _core.enter(_core.PHASE_OPTIMIZER, model)
+    with _core.TraceStep(model):
+        for phase in (_core.PHASE_FORWARD, _core.PHASE_BACKWARD, _core.PHASE_OPTIMIZER):
+            assert _core.enter(phase, model)
+            _core.leave(phase, model)
+        for phase in (_core.PHASE_STEP, _core.PHASE_DATALOADER_FETCH, _core.PHASE_H2D, _core.PHASE_USER):
+            assert not _core.enter(phase, model)
+    _core.close()
+    assert [counts(run, phase) for phase in ("forward", "backward", "optimizer")] == [[1], [1], [1]]
+
+
+def test_a_span_that_was_left_open_ends_with_its_step(run: Run) -> None:
+    model = Model()
+    for _ in range(3):
+        with _core.TraceStep(model):
+            assert _core.enter(_core.PHASE_FORWARD, model)
+            assert _core.enter(_core.PHASE_OPTIMIZER, model)
+    _core.close()
+    assert len(run.completed) == 3
+
+
+def test_leaving_an_outer_span_ends_the_inner_ones(run: Run) -> None:
+    model = Model()
+    with _core.TraceStep(model):
+        assert _core.enter(_core.PHASE_OPTIMIZER, model)
+        assert _core.enter(_core.PHASE_FORWARD, model)
+        _core.leave(_core.PHASE_OPTIMIZER, model)
+        _core.leave(_core.PHASE_FORWARD, model)  # went with the outer one
+        assert _core.enter(_core.PHASE_FORWARD, model)
+        _core.leave(_core.PHASE_FORWARD, model)
+    _core.close()
+    assert counts(run, "forward") == [2]
+
+
+def test_more_open_spans_than_places_are_not_recorded_and_harm_nothing(run: Run) -> None:
+    model = Model()
+    owners = [object() for _ in range(40)]
+    with _core.TraceStep(model):
+        opened = sum(_core.enter(_core.PHASE_OPTIMIZER, owner) for owner in owners)
+        for owner in reversed(owners):
+            _core.leave(_core.PHASE_OPTIMIZER, owner)
+    assert opened == 16
+    _core.close()
+    assert len(run.completed) == 1
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_an_owner_that_enters_again(run: Run, running: bool) -> None:
+    asked: list[Any] = []
+    model = Model()
+    _core.set_callbacks(is_running=lambda owner, phase: asked.append((owner, phase)) or running)
+    with _core.TraceStep(model):
+        assert _core.enter(_core.PHASE_OPTIMIZER, model)
+        assert _core.enter(_core.PHASE_OPTIMIZER, model)
+        _core.leave(_core.PHASE_OPTIMIZER, model)
+        _core.leave(_core.PHASE_OPTIMIZER, model)
+    _core.close()
+    assert asked == [(model, _core.PHASE_OPTIMIZER)]
+    assert counts(run, "optimizer") == [1 if running else 2]
+
+
+def test_a_model_is_told_once_and_not_kept_alive(run: Run) -> None:
+    told: list[int] = []
+    _core.set_callbacks(on_model=lambda model: told.append(id(model)))
+    model = Model()
+    for _ in range(3):
+        with _core.TraceStep(model):
+            pass
+    assert told == [id(model)]
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_callback_may_close_the_session(run: Run) -> None:
+    _core.set_callbacks(on_model=lambda model: _core.close())
+    with _core.TraceStep(Model()):
+        assert not _core.is_open()
+
+
+def test_a_step_in_a_cycle_is_collected() -> None:
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.step = _core.TraceStep(holder)  # type: ignore[attr-defined]
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_fetch_behaves_as_a_method() -> None:
+    class Batches:
+        def __next__(self) -> Any:
+            """Say who."""
+            return self
+
+    original = Batches.__next__
+    Batches.__next__ = fetch = _core.Fetch(original)  # type: ignore[method-assign]
+    batches = Batches()
+    assert next(batches) is batches
+    assert batches.__next__() is batches
+    assert batches.__next__.__self__ is batches  # type: ignore[attr-defined]
+    assert Batches.__next__ is fetch
+    assert (fetch.__wrapped__, fetch.__name__, fetch.__doc__) == (original, "__next__", "Say who.")
+    with pytest.raises(AttributeError, match="bogus"):
+        _ = fetch.bogus
+    gone = weakref.ref(Batches)
+    del Batches, batches, fetch, original
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "fetches"), [(StopIteration, [0]), (ValueError, [1]), (KeyboardInterrupt, [1]), (None, [1])]
+)
+def test_how_a_fetch_ends(run: Run, raised: type[BaseException] | None, fetches: list[int]) -> None:
+    def original(iterator: Any) -> int:
+        if raised is not None:
+            raise raised
+        return 7
+
+    model = Model()
+    fetch = _core.Fetch(original)
+    with _core.TraceStep(model):
+        pass
+    if raised is None:
+        assert fetch(model) == 7
+    else:
+        with pytest.raises(raised):
+            fetch(model)
+    with _core.TraceStep(model):
+        pass
+    _core.close()
+    assert counts(run, "dataloader_fetch", "pre")[1:] == fetches
+
+
+def test_a_first_fetch_is_told_with_the_state_of_gradients(run: Run) -> None:
+    class Batches:
+        _num_yielded = 0
+
+    told: list[Any] = []
+    enabled = True
+    _core.set_callbacks(on_iterator=lambda *given: told.append(given), is_grad_enabled=lambda: enabled)
+    batches = Batches()
+    fetch = _core.Fetch(lambda iterator: None)
+    fetch(batches)
+    enabled = False
+    fetch(batches)
+    Batches._num_yielded = 1
+    fetch(batches)
+    assert told == [(batches, True), (batches, False)]
+
+
+def test_an_interrupt_while_we_tell_of_a_first_fetch_reaches_the_user(run: Run) -> None:
+    class Batches:
+        _num_yielded = 0
+
+    def interrupted(iterator: Any, enabled: bool) -> None:
+        raise KeyboardInterrupt
+
+    _core.set_callbacks(on_iterator=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _core.Fetch(lambda iterator: None)(Batches())
+
+
+def test_nothing_is_leaked(run: Run) -> None:
+    model = Model()
+    fetch = _core.Fetch(lambda iterator: iterator)
+
+    def rounds(number: int) -> int:
+        for _ in range(number):
+            fetch(model)
+            with _core.TraceStep(model):
+                _core.enter(_core.PHASE_FORWARD, model)
+                _core.leave(_core.PHASE_FORWARD, model)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    rounds(200)
+    before = rounds(200)
+    assert rounds(2000) - before < 100
+
+
+def test_what_is_not_a_report_is_an_error_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(_core.Error, match="missing") as caught:
+        _core.read_report(tmp_path / "missing")
+    assert caught.value.status == "NOT_FOUND"
+    with pytest.raises(_core.Error) as caught:
+        _core.write_report(tmp_path / "missing", "{}", "")
+    assert caught.value.status == "UNWRITABLE"
+
+
+def test_paths_that_are_not_utf_8(tmp_path: Path) -> None:
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    with pytest.raises(_core.Error):
+        _core.read_report(folder)
