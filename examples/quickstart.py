@@ -5,11 +5,10 @@ The data set (1,797 real 8x8 images) ships with scikit-learn; nothing is downloa
 """
 
 import torch
+import traceml_ai as traceml
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
-import traceml_ai as traceml
 
 EPOCHS = 10
 BATCH_SIZE = 64

@@ -10,11 +10,10 @@ import io
 import zlib
 
 import torch
+import traceml_ai as traceml
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
-
-import traceml_ai as traceml
 
 
 class CompressedDigits(Dataset):

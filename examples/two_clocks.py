@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import nn
-
 import traceml_ai as traceml
+from torch import nn
 
 STEPS = 60
 WARM_UP = 10

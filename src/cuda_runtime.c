@@ -127,8 +127,8 @@ bool tml_cuda_device_live(struct tml_cuda *cuda, int device)
 }
 
 /*
- * Makes `device` current where a handle below FIRST_REAL_STREAM, or a new event, means the current one. *previous is what
- * leave_device() puts back, -1 for nothing. False when the current device has no context: putting it back would make one.
+ * Makes `device` current where a handle below FIRST_REAL_STREAM, or a new event, means the current one. *previous is
+ * what leave_device() puts back, -1 for nothing. False when the current device has no context: a switch back makes one.
  * (PyTorch does the same: it leaves the device that it used last current until another one is live.)
  */
 static bool enter_device(struct tml_cuda *cuda, int device, int *previous)
@@ -161,8 +161,7 @@ void tml_cuda_prepare_sampler(struct tml_cuda *cuda, int device)
 
 bool tml_cuda_device_name(struct tml_cuda *cuda, int device, char *name, int bytes)
 {
-    return tml_cuda_device_live(cuda, device) && driver_usable(cuda) &&
-           cuda->cuDeviceGetName(name, bytes, device) == 0;
+    return tml_cuda_device_live(cuda, device) && driver_usable(cuda) && cuda->cuDeviceGetName(name, bytes, device) == 0;
 }
 
 /* ---- Events ---- */

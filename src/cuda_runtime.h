@@ -14,7 +14,7 @@
 
 #include "clock.h"
 
-/* What is needed, all or nothing: X(return type, name, (parameters)). A test compiles the list against CUDA's header. */
+/* What is needed, all or nothing: X(return type, name, (parameters)). A test compiles it against CUDA's header. */
 #define TML_CUDA_SYMBOLS(X)                                                                                            \
     X(int, cudaGetDevice, (int *device))                                                                               \
     X(int, cudaSetDevice, (int device))                                                                                \

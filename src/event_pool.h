@@ -14,11 +14,11 @@
 
 #include "cuda_runtime.h"
 
-#define TML_EVENT_POOL_MAX 4096u  /* of a thread that runs steps */
-#define TML_EVENT_POOL_OTHER 64u  /* of any other */
+#define TML_EVENT_POOL_MAX 4096u /* of a thread that runs steps */
+#define TML_EVENT_POOL_OTHER 64u /* of any other */
 
 struct tml_event_pool {
-    void **free;        /* stack of events that this thread may use */
+    void **free; /* stack of events that this thread may use */
     uint32_t free_count;
     uint32_t created;
     uint32_t limit;
@@ -32,7 +32,7 @@ struct tml_event_pool {
 /* NULL when memory is out. Nothing is created on the device yet. */
 struct tml_event_pool *tml_event_pool_new(int device, uint32_t limit);
 
-/* A free event; creates one while fewer than `limit` exist, so that a thread's first steps fill the pool. NULL: none. */
+/* A free event; creates one while fewer than `limit` exist, so the first steps of a thread fill the pool. NULL: none. */
 void *tml_event_pool_take_owner(struct tml_event_pool *pool, struct tml_cuda *cuda);
 /* An event that was taken and whose record never left this thread. */
 void tml_event_pool_untake_owner(struct tml_event_pool *pool, void *event);

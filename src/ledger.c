@@ -115,9 +115,9 @@ void tml_ledger_close(struct tml_ledger *ledger, struct tml_ledger_span *spans, 
     qsort(spans, count, sizeof *spans, by_begin);
     struct sweep sweep = {
         .ledger = ledger,
-        .cursor_ns = has_beginning                                  ? iteration_begin_ns
+        .cursor_ns = has_beginning                                ? iteration_begin_ns
                      : count && spans[0].begin_ns < step_begin_ns ? spans[0].begin_ns
-                                                                    : step_begin_ns,
+                                                                  : step_begin_ns,
         .own_ns = has_beginning ? carried_ns : 0,
         .step_begin_ns = step_begin_ns,
     };

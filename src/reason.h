@@ -12,7 +12,7 @@
 #define TML_REASON_LIST(X)                                                                                             \
     X(NONE, "", "")                                                                                                    \
     X(NO_CUDA, "no_cuda", "no CUDA device in use")                                                                     \
-    X(OBSERVER_MISSING, "observer_missing", "copies are not observed in this version")                                \
+    X(OBSERVER_MISSING, "observer_missing", "copies are not observed in this version")                                 \
     X(HOOK_NOT_INSTALLED, "hook_not_installed", "its hook is not installed")                                           \
     X(NEVER_OBSERVED, "never_observed", "never seen")                                                                  \
     X(EVENTS_LOST, "events_lost", "device events were lost")                                                           \

@@ -9,7 +9,7 @@
 
 _Static_assert(1u << TOKEN_INDEX_BITS == TML_OPEN_SPANS, "a token holds the index of an open span");
 
-/* Only the owner writes its counters, so load and store need not be one operation. Relaxed: statistics, read whenever. */
+/* Only the owner writes its counters, so load and store need not be one operation. Relaxed: statistics. */
 static void add(_Atomic uint64_t *counter, uint64_t amount)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount, memory_order_relaxed);
@@ -62,8 +62,8 @@ static void *mark(struct tml_recorder *recorder, int device, void *stream, uint8
     struct tml_cuda *cuda = tml_recording.cuda;
     if (!tml_cuda_usable(cuda)) {
         /* Relaxed: only to name the reason. */
-        *reason = atomic_load_explicit(&cuda->broken, memory_order_relaxed) ? TML_REASON_DEVICE_ERROR
-                                                                           : TML_REASON_NO_CUDA;
+        *reason =
+            atomic_load_explicit(&cuda->broken, memory_order_relaxed) ? TML_REASON_DEVICE_ERROR : TML_REASON_NO_CUDA;
         return NULL;
     }
     if (!tml_cuda_device_live(cuda, device)) {

@@ -63,7 +63,7 @@ struct tml_recorder {
     struct traceml_stream last_stream; /* of this thread's last step */
     uint64_t generation;               /* of the session that it records for */
     unsigned index;
-    uint16_t tenant; /* grows with each thread that claims it */
+    uint16_t tenant;                              /* grows with each thread that claims it */
     struct tml_own_cost cost[2][TML_COST_HALVES]; /* [without, with events] */
     _Atomic uint64_t losses[TML_LOSS_COUNT];
 };
@@ -71,20 +71,20 @@ struct tml_recorder {
 /* What all recorders of a session share. One in the process, at most one session open. */
 struct tml_recording {
     struct tml_cuda *cuda;
-    _Atomic bool admitting;        /* spans are taken */
-    _Atomic uint64_t generation;   /* of the open session; 0: none */
-    _Atomic uint64_t iteration;    /* current, from 1 */
-    _Atomic uint64_t completed;    /* steps, without aborted ones */
-    uint64_t max_steps;            /* 0: no limit */
-    _Atomic int step_device;       /* of the last step; -1: none */
-    struct tml_recorder *_Atomic step_owner; /* whose step is open */
-    _Atomic uint64_t no_ring;      /* spans of threads that found no free recorder */
+    _Atomic bool admitting;                             /* spans are taken */
+    _Atomic uint64_t generation;                        /* of the open session; 0: none */
+    _Atomic uint64_t iteration;                         /* current, from 1 */
+    _Atomic uint64_t completed;                         /* steps, without aborted ones */
+    uint64_t max_steps;                                 /* 0: no limit */
+    _Atomic int step_device;                            /* of the last step; -1: none */
+    struct tml_recorder *_Atomic step_owner;            /* whose step is open */
+    _Atomic uint64_t no_ring;                           /* spans of threads that found no free recorder */
     _Atomic uint32_t hook_cost_ns[TRACEML_PHASE_COUNT]; /* of the caller's own hook around one span */
 };
 
 extern struct tml_recording tml_recording;
 
-/* The calling thread's recorder for the open session, claimed on first use; NULL when not admitting, or when there is no
+/* The calling thread's recorder for the open session, claimed on first use; NULL when not admitting, or if there is no
  * free one (counted). */
 struct tml_recorder *tml_recorder_here(void);
 

@@ -97,9 +97,9 @@ enum traceml_status tml_run_dir_choose(const struct traceml_options *options, ch
         snprintf(error, error_bytes, "cannot write to logs directory \"%s\": %s", options->logs_dir, strerror(errno));
         return TRACEML_UNWRITABLE;
     }
-    enum traceml_status status =
-        options->run_name ? choose_named(options, parent, chosen, sizeof chosen, error, error_bytes)
-                          : choose_default(options, parent, chosen, sizeof chosen);
+    enum traceml_status status = options->run_name
+                                     ? choose_named(options, parent, chosen, sizeof chosen, error, error_bytes)
+                                     : choose_default(options, parent, chosen, sizeof chosen);
     if (status != TRACEML_OK)
         return status;
     *path = strdup(chosen);

@@ -13,8 +13,8 @@
 #include "traceml/traceml.h"
 
 /*
- * Finds the absolute path of the run directory without making it; makes and checks its parent. Without a run name one is
- * made from program and time, with the next free suffix if that is taken.
+ * Finds the absolute path of the run directory without making it; makes and checks its parent. Without a run name one
+ * is made from program and time, with the next free suffix if that is taken.
  * Errors: UNWRITABLE, EXISTS (unless adopted), INVALID_ARGUMENT (a name with a slash), with one line in `error`.
  * On success *path is the caller's to free().
  */

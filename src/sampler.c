@@ -12,8 +12,8 @@ struct tml_sampler {
     struct tml_sampler_options options;
     struct tml_sampler_sink sink;
     pthread_t thread;
-    pthread_mutex_t lock; /* held during a tick; the fork handler takes it */
-    pthread_cond_t wake;  /* to the sampler: a request; from it: one is served */
+    pthread_mutex_t lock;                /* held during a tick; the fork handler takes it */
+    pthread_cond_t wake;                 /* to the sampler: a request; from it: one is served */
     uint64_t flush_wanted, flush_served; /* under the lock */
     uint64_t flush_ticked;               /* a tick began after this request: what was pushed before it is drained */
     int64_t flush_deadline_ns;
@@ -23,8 +23,8 @@ struct tml_sampler {
     struct tml_step_table table;
     struct tml_step_row rows[ROWS_A_TICK];
     unsigned row_count;
-    bool prepared;    /* for CUDA: device and capture mode are set */
-    bool wants_cuda;  /* a span asked for a device and no runtime was known */
+    bool prepared;   /* for CUDA: device and capture mode are set */
+    bool wants_cuda; /* a span asked for a device and no runtime was known */
 };
 
 /* ---- One tick ---- */

@@ -130,6 +130,7 @@ enum traceml_status tml_session_open(const struct traceml_options *options, stru
     struct traceml_session *session = calloc(1, sizeof *session);
     if (!session)
         return fail(TRACEML_OUT_OF_MEMORY, error, error_bytes, "out of memory");
+    tml_session_files_init(&session->files);
     session->stop_ms = options->stop_ms;
     status = build(session, options, error, error_bytes);
     if (status != TRACEML_OK) {

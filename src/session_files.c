@@ -42,12 +42,16 @@ static bool file_exists(const char *run_dir, int rank)
     return access(path, F_OK) == 0;
 }
 
+void tml_session_files_init(struct tml_session_files *files)
+{
+    *files = (struct tml_session_files){.dir_fd = -1};
+    pthread_mutex_init(&files->lock, NULL);
+}
+
 enum traceml_status tml_session_files_open(struct tml_session_files *files, const struct traceml_options *options,
                                            const char *run_dir, char *error, size_t error_bytes)
 {
     enum traceml_status status = TRACEML_OK;
-    files->dir_fd = -1;
-    pthread_mutex_init(&files->lock, NULL);
     if (file_exists(run_dir, options->rank)) {
         snprintf(error, error_bytes, "%s holds steps of rank %d already: choose another run name", run_dir,
                  options->rank);
@@ -357,7 +361,8 @@ static void write_end(void *context)
 
 struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files)
 {
-    return (struct tml_sampler_sink){.context = files, .row = take_row, .idle = flush_if_due, .flush = flush, .stopped = write_end};
+    return (struct tml_sampler_sink){
+        .context = files, .row = take_row, .idle = flush_if_due, .flush = flush, .stopped = write_end};
 }
 
 void tml_session_files_close(struct tml_session_files *files)

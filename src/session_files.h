@@ -43,6 +43,8 @@ struct tml_session_files {
     const struct traceml_end *end; /* set before the sampler is stopped */
 };
 
+/* First of all, so that close may follow whatever fails. */
+void tml_session_files_init(struct tml_session_files *files);
 enum traceml_status tml_session_files_open(struct tml_session_files *files, const struct traceml_options *options,
                                            const char *run_dir, char *error, size_t error_bytes);
 struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files);

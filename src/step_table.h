@@ -44,25 +44,25 @@ struct tml_table_event {
 struct tml_step_table {
     struct tml_table_span *spans;
     uint32_t free_span, free_spans; /* first of the free list, and its length */
-    struct tml_table_row *rows; /* of iteration i: [i % TML_TABLE_ROWS] */
-    uint64_t oldest, newest;    /* iterations: first not closed, last seen */
-    uint64_t next_step;         /* number of the next completed step */
-    int64_t origin_ns;          /* begin of the first step */
-    int64_t deadline_ns;        /* how long an event may stay pending after its step's end */
+    struct tml_table_row *rows;     /* of iteration i: [i % TML_TABLE_ROWS] */
+    uint64_t oldest, newest;        /* iterations: first not closed, last seen */
+    uint64_t next_step;             /* number of the next completed step */
+    int64_t origin_ns;              /* begin of the first step */
+    int64_t deadline_ns;            /* how long an event may stay pending after its step's end */
 
     /* The previous step's end: where the next iteration begins. */
     int64_t previous_end_ns;
-    struct tml_record previous;               /* its record, without events; phase STEP */
-    struct tml_table_event previous_end;      /* its end event, kept until the next row closes */
-    uint64_t done_iteration;                  /* the newest step whose end event is known to have completed */
-    struct tml_record done;                   /* its record, for its stream */
-    struct tml_ledger_span *members;          /* scratch for a ledger */
-    struct tml_table_event *stuck;            /* timed out, given back once complete: ring */
+    struct tml_record previous;          /* its record, without events; phase STEP */
+    struct tml_table_event previous_end; /* its end event, kept until the next row closes */
+    uint64_t done_iteration;             /* the newest step whose end event is known to have completed */
+    struct tml_record done;              /* its record, for its stream */
+    struct tml_ledger_span *members;     /* scratch for a ledger */
+    struct tml_table_event *stuck;       /* timed out, given back once complete: ring */
     uint32_t stuck_head, stuck_tail;
-    uint64_t losses[TML_LOSS_COUNT];          /* LATE, ROW_FULL, TIMED_OUT, NEGATIVE_REMAINDER */
-    uint64_t losses_seen;                     /* records lost on the way here, as of the last tick */
-    bool lossy;                               /* some were lost since: rows closed now are partial */
-    uint32_t cost_ns[2][TML_COST_HALVES];     /* of one span: [without, with events] */
+    uint64_t losses[TML_LOSS_COUNT];      /* LATE, ROW_FULL, TIMED_OUT, NEGATIVE_REMAINDER */
+    uint64_t losses_seen;                 /* records lost on the way here, as of the last tick */
+    bool lossy;                           /* some were lost since: rows closed now are partial */
+    uint32_t cost_ns[2][TML_COST_HALVES]; /* of one span: [without, with events] */
 };
 
 bool tml_step_table_open(struct tml_step_table *table, int64_t deadline_ns);

@@ -153,8 +153,7 @@ struct traceml_stream traceml_last_stream(struct traceml_session *session)
 
 void traceml_report_options_init(struct traceml_report_options *options)
 {
-    *options =
-        (struct traceml_report_options){.size = sizeof *options, .window_steps = 10000, .columns = 100};
+    *options = (struct traceml_report_options){.size = sizeof *options, .window_steps = 10000, .columns = 100};
 }
 
 enum traceml_status traceml_report_read(const char *path, const struct traceml_report_options *options,

@@ -2,7 +2,7 @@
  * libtraceml: tells why a training run is slow, cheaply enough to leave on.
  *
  * Purpose   the whole C API: open a session, bracket steps and phases, read the report.
- * Memory    the library owns what it hands out until the matching close or free call; it copies every string it is given.
+ * Memory    the library owns what it hands out until the matching close or free; it copies every string it is given.
  * Threads   each function says who may call it; docs/concurrency.md has the table of what may run beside what.
  * Units     names end in their unit (_ns, _ms, _bytes, _steps); all durations come from CLOCK_MONOTONIC.
  * Depends   <stdbool.h>, <stddef.h>, <stdint.h>; CUDA is found at run time and never initialised by the library.
@@ -99,22 +99,22 @@ struct traceml_session;
 
 /* Settings of a session; fill in with traceml_options_init(), then change what differs. */
 struct traceml_options {
-    size_t size;                    /* sizeof(struct traceml_options): lets the struct grow */
-    const char *logs_dir;           /* where run directories are made; default "./logs" */
-    const char *run_name;           /* directory below logs_dir; default "<program>_<YYYYmmdd-HHMMSS>" */
-    const char *program;            /* name of the script or program for reports; default "program" */
-    const char *environment_json;   /* a JSON object put into meta.environment; default {} */
-    int rank;                       /* default 0 */
-    int local_rank;                 /* default 0 */
-    int world_size;                 /* default 1 */
-    unsigned tick_ms;               /* poll period while events are pending; default 10 */
-    unsigned flush_ms;              /* a completed step is in the file after at most this; default 1000 */
-    unsigned event_deadline_ms;     /* an event pending for longer is given up as timed_out; default 30000 */
-    unsigned stop_ms;               /* close waits at most this for pending events; default 1000 */
-    uint64_t max_steps;             /* record at most this many steps; default 0: no limit */
-    uint64_t file_steps;            /* step lines kept whole in the file before older ones are folded; default 50000 */
-    uint32_t armed_phases;          /* bit (1 << phase): an instrument of this phase is in place; default: all */
-    bool adopt_run_dir;             /* the directory exists already and is ours (made by a launcher); default false */
+    size_t size;                  /* sizeof(struct traceml_options): lets the struct grow */
+    const char *logs_dir;         /* where run directories are made; default "./logs" */
+    const char *run_name;         /* directory below logs_dir; default "<program>_<YYYYmmdd-HHMMSS>" */
+    const char *program;          /* name of the script or program for reports; default "program" */
+    const char *environment_json; /* a JSON object put into meta.environment; default {} */
+    int rank;                     /* default 0 */
+    int local_rank;               /* default 0 */
+    int world_size;               /* default 1 */
+    unsigned tick_ms;             /* poll period while events are pending; default 10 */
+    unsigned flush_ms;            /* a completed step is in the file after at most this; default 1000 */
+    unsigned event_deadline_ms;   /* an event pending for longer is given up as timed_out; default 30000 */
+    unsigned stop_ms;             /* close waits at most this for pending events; default 1000 */
+    uint64_t max_steps;           /* record at most this many steps; default 0: no limit */
+    uint64_t file_steps;          /* step lines kept whole in the file before older ones are folded; default 50000 */
+    uint32_t armed_phases;        /* bit (1 << phase): an instrument of this phase is in place; default: all */
+    bool adopt_run_dir;           /* the directory exists already and is ours (made by a launcher); default false */
 };
 
 /* Fills in the defaults. Any thread. */
@@ -132,8 +132,8 @@ TRACEML_API enum traceml_status traceml_session_open(const struct traceml_option
 
 /* How a run ended, for traceml_session_close(). */
 struct traceml_end {
-    const char *reason;         /* "finished", "exception", "exit:N", ...; NULL: "finished" */
-    const char *run_json;       /* a JSON object merged into the `run` section; NULL: none */
+    const char *reason;   /* "finished", "exception", "exit:N", ...; NULL: "finished" */
+    const char *run_json; /* a JSON object merged into the `run` section; NULL: none */
 };
 
 /*
@@ -167,7 +167,7 @@ TRACEML_API uint64_t traceml_steps_completed(const struct traceml_session *sessi
 /* ---- Recording: the hot path ------------------------------------------------------------------------------------- */
 
 /*
- * A span is bracketed by begin and end on one thread. Up to 64 spans may be open on a thread; spans nest, and ending one
+ * A span is bracketed by begin and end on one thread. Up to 64 spans may be open on a thread; they nest, and ending one
  * ends those inside that were left open (flagged aborted). Of nested spans of one phase the outermost counts. None of
  * these calls allocates after a thread's first use, takes a lock, or makes a system call beyond the clock; none fails
  * visibly: what could not be recorded is counted in `losses`.
@@ -187,7 +187,7 @@ TRACEML_API void traceml_end(struct traceml_session *session, traceml_span span,
 TRACEML_API void traceml_cancel(struct traceml_session *session, traceml_span span);
 
 /*
- * Opens a step; the calling thread is the step's thread, `stream` the stream that its work is enqueued on. A step inside
+ * Opens a step; the calling thread is the step's thread, `stream` the one that its work is enqueued on. A step inside
  * a step and a step of a second thread beside an open one are no-ops, counted. Returns the span to end.
  */
 TRACEML_API traceml_span traceml_step_begin(struct traceml_session *session, struct traceml_stream stream);
@@ -205,12 +205,12 @@ TRACEML_API struct traceml_stream traceml_last_stream(struct traceml_session *se
 
 /* Settings of a report; fill in with traceml_report_options_init(), then change what differs. */
 struct traceml_report_options {
-    size_t size;             /* sizeof(struct traceml_report_options) */
-    uint64_t window_steps;   /* latest N common steps; default 10000 */
-    unsigned columns;        /* width of the text; default 100, at least 40 */
-    bool ascii;              /* no character beyond ASCII in the text; default false */
-    bool color;              /* ANSI colour in the text; default false */
-    const char *end_reason;  /* what the launcher knows of the end ("signal:SIGKILL"); NULL: what the files say */
+    size_t size;            /* sizeof(struct traceml_report_options) */
+    uint64_t window_steps;  /* latest N common steps; default 10000 */
+    unsigned columns;       /* width of the text; default 100, at least 40 */
+    bool ascii;             /* no character beyond ASCII in the text; default false */
+    bool color;             /* ANSI colour in the text; default false */
+    const char *end_reason; /* what the launcher knows of the end ("signal:SIGKILL"); NULL: what the files say */
 };
 
 /* Fills in the defaults. Any thread. */
@@ -218,8 +218,8 @@ TRACEML_API void traceml_report_options_init(struct traceml_report_options *opti
 
 /* A report that was read; give it back with traceml_report_free(). */
 struct traceml_report {
-    char *json;    /* the whole final_summary.json, NUL-terminated UTF-8 */
-    char *text;    /* the same as text for a terminal */
+    char *json;         /* the whole final_summary.json, NUL-terminated UTF-8 */
+    char *text;         /* the same as text for a terminal */
     unsigned bad_lines; /* lines of step files that could not be read; the others were */
 };
 

@@ -10,8 +10,7 @@
 #include <structmember.h>
 
 struct fetch {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     struct core_state *state; /* of the module that the type holds */
     PyObject *original;       /* the function that was there */
 };
@@ -150,15 +149,9 @@ static PyMemberDef fetch_members[] = {
 };
 
 static PyType_Slot fetch_slots[] = {
-    {Py_tp_new, fetch_new},
-    {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_descr_get, fetch_descr_get},
-    {Py_tp_getattro, fetch_getattro},
-    {Py_tp_traverse, fetch_traverse},
-    {Py_tp_dealloc, fetch_dealloc},
-    {Py_tp_getset, fetch_getset},
-    {Py_tp_members, fetch_members},
-    {0, NULL},
+    {Py_tp_new, fetch_new},           {Py_tp_call, PyVectorcall_Call},  {Py_tp_descr_get, fetch_descr_get},
+    {Py_tp_getattro, fetch_getattro}, {Py_tp_traverse, fetch_traverse}, {Py_tp_dealloc, fetch_dealloc},
+    {Py_tp_getset, fetch_getset},     {Py_tp_members, fetch_members},   {0, NULL},
 };
 
 /* No tp_clear: a call in progress uses `original`, and the cycle class -> fetch -> function -> class is broken at the

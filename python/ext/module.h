@@ -38,7 +38,7 @@ struct traced_model {
 /* What Python lends to the extension while a session is open: X(name, what it is called with and for). */
 #define CORE_CALLBACK_LIST(X)                                                                                          \
     X(on_model, "(model): put the forward hooks on it")                                                                \
-    X(find_parameter, "(model) -> its first CUDA parameter, else its first, else None")                               \
+    X(find_parameter, "(model) -> its first CUDA parameter, else its first, else None")                                \
     X(on_iterator, "(iterator, grad_enabled): a loader handed out its first batch")                                    \
     X(is_running, "(owner, phase) -> whether an outer call of the same owner is still on the stack")                   \
     X(raw_stream, "(device index) -> cudaStream_t as int; None without CUDA")                                          \

@@ -1,7 +1,7 @@
 /*
  * Open spans of the Python hooks: enter(phase, owner) in the hook before, leave(phase, owner) in the hook after.
  *
- * The hook after does not run when the user's code raises. What it leaves here is found when the same owner enters again
+ * The hook after does not run when the user's code raises. What it leaves is found when the same owner enters again
  * in the same step (a retry), or goes with the step.
  */
 #include "module.h"
@@ -37,7 +37,7 @@ static void end_at(struct core_state *state, int index, unsigned flags)
 
 /*
  * The same owner is open already: either its outer call is still running (a subclass's step() calls super().step(), a
- * module calls itself) and this entry belongs to it, or that call raised and this is the retry. Only the stack can tell.
+ * module calls itself) and this entry belongs to it, or that call raised and this is a retry. Only the stack can tell.
  * Returns -1 with an exception set if the user interrupted us.
  */
 static int is_outer_call_running(struct core_state *state, enum traceml_phase phase, PyObject *owner)

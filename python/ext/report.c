@@ -6,11 +6,8 @@ static PyObject *read_report(struct core_state *state, const char *path, const s
     char line[512] = "";
     struct traceml_report report = {0};
     enum traceml_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = traceml_report_read(path, options, &report, line, sizeof line);
-    Py_END_ALLOW_THREADS
-    if (status != TRACEML_OK)
-        return core_raise(state, status, line);
+    Py_BEGIN_ALLOW_THREADS status = traceml_report_read(path, options, &report, line, sizeof line);
+    Py_END_ALLOW_THREADS if (status != TRACEML_OK) return core_raise(state, status, line);
     PyObject *json = PyUnicode_DecodeUTF8(report.json, (Py_ssize_t)strlen(report.json), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(report.text, (Py_ssize_t)strlen(report.text), "replace");
     PyObject *result = json && text ? Py_BuildValue("(OOI)", json, text, report.bad_lines) : NULL;
@@ -50,17 +47,16 @@ static PyObject *core_write_report(PyObject *module, PyObject *args)
     const struct traceml_report report = {.json = (char *)json, .text = (char *)text};
     char line[512] = "";
     enum traceml_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = traceml_report_write(PyBytes_AS_STRING(run_dir), &report, line, sizeof line);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(run_dir);
+    Py_BEGIN_ALLOW_THREADS status = traceml_report_write(PyBytes_AS_STRING(run_dir), &report, line, sizeof line);
+    Py_END_ALLOW_THREADS Py_DECREF(run_dir);
     return status == TRACEML_OK ? Py_NewRef(Py_None) : core_raise(state, status, line);
 }
 
 PyMethodDef core_report_methods[] = {
     {"read_report", (PyCFunction)(void (*)(void))core_read_report, METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("read_report(path, *, window_steps, columns, ascii, color, end_reason) -> (json, text, bad_lines)\n--\n\n"
-               "Analyse the step files of a run directory, or read one summary.")},
+     PyDoc_STR(
+         "read_report(path, *, window_steps, columns, ascii, color, end_reason) -> (json, text, bad_lines)\n--\n\n"
+         "Analyse the step files of a run directory, or read one summary.")},
     {"write_report", core_write_report, METH_VARARGS,
      PyDoc_STR("write_report(run_dir, json, text)\n--\n\nWrite final_summary.json and final_summary.txt.")},
     {NULL, NULL, 0, NULL},

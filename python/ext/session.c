@@ -1,7 +1,7 @@
 /*
  * The session: open, close, and what may be said to it while it is open.
  *
- * session.py calls open, close and flush under its own lock, so that no flush is in flight when the session is freed; the
+ * session.py calls open, close and flush under its own lock, so that no flush is in flight when a session is freed; the
  * hooks hold the GIL and look at `state->session` each time, which is NULL before the close begins.
  */
 #include "module.h"
@@ -52,10 +52,8 @@ static PyObject *open_with(struct core_state *state, const struct traceml_option
     struct traceml_session *session = NULL;
     enum traceml_status status;
     state->opening = true;
-    Py_BEGIN_ALLOW_THREADS
-    status = traceml_session_open(options, &session, line, sizeof line);
-    Py_END_ALLOW_THREADS
-    state->opening = false;
+    Py_BEGIN_ALLOW_THREADS status = traceml_session_open(options, &session, line, sizeof line);
+    Py_END_ALLOW_THREADS state->opening = false;
     if (status != TRACEML_OK)
         return core_raise(state, status, line);
     core_session_reset(state);
@@ -66,20 +64,20 @@ static PyObject *open_with(struct core_state *state, const struct traceml_option
 
 static PyObject *core_open(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"logs_dir",   "run_name",  "program",   "environment", "rank",     "local_rank",
-                            "world_size", "tick_ms",   "flush_ms",  "event_deadline_ms", "stop_ms",
-                            "max_steps",  "file_steps", "armed", "adopt_run_dir", NULL};
+    static char *names[] = {"logs_dir",   "run_name",   "program",    "environment", "rank",
+                            "local_rank", "world_size", "tick_ms",    "flush_ms",    "event_deadline_ms",
+                            "stop_ms",    "max_steps",  "file_steps", "armed",       "adopt_run_dir",
+                            NULL};
     struct core_state *state = core_state_of(module);
     struct traceml_options options;
     traceml_options_init(&options);
     unsigned long long max_steps = options.max_steps, file_steps = options.file_steps;
     unsigned armed = options.armed_phases;
     int adopt = options.adopt_run_dir;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$zzzziiiIIIIKKIp:open", names, &options.logs_dir,
-                                     &options.run_name, &options.program, &options.environment_json, &options.rank,
-                                     &options.local_rank, &options.world_size, &options.tick_ms, &options.flush_ms,
-                                     &options.event_deadline_ms, &options.stop_ms, &max_steps, &file_steps, &armed,
-                                     &adopt))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "|$zzzziiiIIIIKKIp:open", names, &options.logs_dir, &options.run_name, &options.program,
+            &options.environment_json, &options.rank, &options.local_rank, &options.world_size, &options.tick_ms,
+            &options.flush_ms, &options.event_deadline_ms, &options.stop_ms, &max_steps, &file_steps, &armed, &adopt))
         return NULL;
     if (state->session || state->opening)
         return core_raise(state, TRACEML_BUSY, "a session is open already");
@@ -102,11 +100,8 @@ static PyObject *core_close(PyObject *module, PyObject *args, PyObject *kwargs)
         return closed(state);
     core_session_reset(state); /* first: from here on no hook calls the library */
     enum traceml_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = traceml_session_close(session, &end);
-    Py_END_ALLOW_THREADS
-    if (status != TRACEML_OK)
-        return core_raise(state, status, "");
+    Py_BEGIN_ALLOW_THREADS status = traceml_session_close(session, &end);
+    Py_END_ALLOW_THREADS if (status != TRACEML_OK) return core_raise(state, status, "");
     Py_RETURN_NONE;
 }
 
@@ -153,10 +148,8 @@ static PyObject *core_flush(PyObject *module, PyObject *args)
     if (!session)
         return closed(state);
     enum traceml_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = traceml_flush(session, timeout_ms);
-    Py_END_ALLOW_THREADS
-    return status == TRACEML_OK ? Py_NewRef(Py_None) : core_raise(state, status, "");
+    Py_BEGIN_ALLOW_THREADS status = traceml_flush(session, timeout_ms);
+    Py_END_ALLOW_THREADS return status == TRACEML_OK ? Py_NewRef(Py_None) : core_raise(state, status, "");
 }
 
 static PyObject *core_run_dir(PyObject *module, PyObject *Py_UNUSED(ignored))
@@ -230,7 +223,7 @@ static PyObject *core_departure(PyObject *module, PyObject *Py_UNUSED(ignored))
     }
 }
 
-#define KEYWORDS(function) (PyCFunction)(void (*)(void))function, METH_VARARGS | METH_KEYWORDS
+#define KEYWORDS(function) (PyCFunction)(void (*)(void)) function, METH_VARARGS | METH_KEYWORDS
 
 PyMethodDef core_session_methods[] = {
     {"open", KEYWORDS(core_open), PyDoc_STR("Open the process's session; keywords as in struct traceml_options.")},
@@ -242,7 +235,8 @@ PyMethodDef core_session_methods[] = {
     {"run_dir", core_run_dir, METH_NOARGS, PyDoc_STR("The run directory, absolute.")},
     {"steps_completed", core_steps_completed, METH_NOARGS, PyDoc_STR("Completed steps so far.")},
     {"set_environment", core_set_environment, METH_VARARGS, PyDoc_STR("Replace the environment (a JSON object).")},
-    {"set_armed", core_set_armed, METH_VARARGS, PyDoc_STR("set_armed(phase, armed)\n--\n\nAn instrument came or went.")},
+    {"set_armed", core_set_armed, METH_VARARGS,
+     PyDoc_STR("set_armed(phase, armed)\n--\n\nAn instrument came or went.")},
     {"set_hook_cost", core_set_hook_cost, METH_VARARGS, PyDoc_STR("set_hook_cost(phase, cost_ns)\n--\n\n")},
     {"set_epoch", core_set_epoch, METH_VARARGS, PyDoc_STR("The epoch of the next steps, from 0.")},
     {"departure", core_departure, METH_NOARGS,

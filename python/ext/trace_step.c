@@ -2,8 +2,7 @@
 #include "module.h"
 
 struct trace_step {
-    PyObject_HEAD
-    struct core_state *state; /* of the module that the type holds */
+    PyObject_HEAD struct core_state *state; /* of the module that the type holds */
     PyObject *model;
     uint64_t generation; /* of the session that `span` belongs to */
     traceml_span span;   /* negative: no step was opened */
@@ -144,12 +143,8 @@ static PyMethodDef trace_step_methods[] = {
 };
 
 static PyType_Slot trace_step_slots[] = {
-    {Py_tp_doc, (void *)trace_step_doc},
-    {Py_tp_methods, trace_step_methods},
-    {Py_tp_traverse, trace_step_traverse},
-    {Py_tp_clear, trace_step_clear},
-    {Py_tp_dealloc, trace_step_dealloc},
-    {0, NULL},
+    {Py_tp_doc, (void *)trace_step_doc}, {Py_tp_methods, trace_step_methods}, {Py_tp_traverse, trace_step_traverse},
+    {Py_tp_clear, trace_step_clear},     {Py_tp_dealloc, trace_step_dealloc}, {0, NULL},
 };
 
 /* Made by its vectorcall alone: no tp_new, so that there is no half-made object without a state. */

@@ -28,8 +28,7 @@ static long resident_kib(void)
 
 static void step(struct traceml_session *session)
 {
-    static const enum traceml_phase inside[] = {TRACEML_PHASE_FORWARD, TRACEML_PHASE_BACKWARD,
-                                                TRACEML_PHASE_OPTIMIZER};
+    static const enum traceml_phase inside[] = {TRACEML_PHASE_FORWARD, TRACEML_PHASE_BACKWARD, TRACEML_PHASE_OPTIMIZER};
     traceml_end(session, traceml_begin(session, TRACEML_PHASE_DATALOADER_FETCH, TRACEML_NO_STREAM), 0);
     traceml_span whole = traceml_step_begin(session, TRACEML_NO_STREAM);
     for (unsigned i = 0; i < sizeof inside / sizeof *inside; i++)

@@ -62,22 +62,30 @@ static double step_pairs(struct traceml_session *session, struct traceml_stream 
     return (double)(tml_now_ns() - begin_ns) / pairs;
 }
 
-static double capturing_pairs(struct tml_cuda *cuda, int pairs)
-{
-    int capturing;
-    int64_t begin_ns = tml_now_ns();
-    for (int i = 0; i < 2 * pairs; i++)
-        cuda->cudaStreamIsCapturing(NULL, &capturing);
-    return (double)(tml_now_ns() - begin_ns) / pairs;
-}
+/* What the spans of a round and their primitives cost, pair by pair in turn. Each sum holds one clock read a pair. */
+struct sums {
+    int64_t capturing_ns, records_ns, spans_ns;
+};
 
-/* Each event once a round, as spans do. */
-static double record_pairs(struct tml_cuda *cuda, void *const *events, int pairs)
+static struct sums event_pairs(struct traceml_session *session, struct tml_cuda *cuda, void *const *events, int pairs)
 {
-    int64_t begin_ns = tml_now_ns();
-    for (int i = 0; i < 2 * pairs; i++)
-        cuda->cudaEventRecord(events[i], NULL);
-    return (double)(tml_now_ns() - begin_ns) / pairs;
+    struct sums sums = {0};
+    int capturing;
+    for (int i = 0; i < pairs; i++) {
+        int64_t begin_ns = tml_now_ns();
+        cuda->cudaStreamIsCapturing(NULL, &capturing);
+        cuda->cudaStreamIsCapturing(NULL, &capturing);
+        int64_t asked_ns = tml_now_ns();
+        cuda->cudaEventRecord(events[2 * i], NULL);
+        cuda->cudaEventRecord(events[2 * i + 1], NULL);
+        int64_t recorded_ns = tml_now_ns();
+        traceml_end(session, traceml_begin(session, TRACEML_PHASE_USER, (struct traceml_stream){0, NULL}), 0);
+        int64_t end_ns = tml_now_ns();
+        sums.capturing_ns += asked_ns - begin_ns;
+        sums.records_ns += recorded_ns - asked_ns;
+        sums.spans_ns += end_ns - recorded_ns;
+    }
+    return sums;
 }
 
 /* The spans of a round are within what ring and pool hold; the sampler then gets the time to empty them. */
@@ -119,26 +127,24 @@ static void bench_events(struct traceml_session *session, int rounds)
                       beyond = {.name = "beyond these primitives (bound: 100)"};
     struct tml_cuda *cuda = tml_recording.cuda;
     struct traceml_stream stream = {0, NULL};
+    void *events[2 * EVENT_PAIRS_A_ROUND];
     if (!make_device_live(cuda)) {
         printf("C span with events: no GPU here, not measured\n");
         return;
     }
-    void *events[2 * EVENT_PAIRS_A_ROUND];
     for (int i = 0; i < 2 * EVENT_PAIRS_A_ROUND; i++)
         events[i] = tml_cuda_event_create(cuda, 0);
     let_drain(session);
     for (int i = 0; i < rounds; i++) {
+        double clock_ns = clock_pairs(EVENT_PAIRS_A_ROUND) / 2;
         /* Inside a step, so that the pool is the step thread's. */
         traceml_span step = traceml_step_begin(session, stream);
-        capturing.ns[i] = capturing_pairs(cuda, EVENT_PAIRS_A_ROUND);
-        /* Which finds the stream busy with the other's events alternates. */
-        if (i % 2 == 0)
-            records.ns[i] = record_pairs(cuda, events, EVENT_PAIRS_A_ROUND);
-        spans.ns[i] = span_pairs(session, stream, EVENT_PAIRS_A_ROUND);
-        if (i % 2 == 1)
-            records.ns[i] = record_pairs(cuda, events, EVENT_PAIRS_A_ROUND);
-        beyond.ns[i] = spans.ns[i] - records.ns[i] - capturing.ns[i];
+        struct sums sums = event_pairs(session, cuda, events, EVENT_PAIRS_A_ROUND);
         traceml_step_end(session, step, 0);
+        capturing.ns[i] = (double)sums.capturing_ns / EVENT_PAIRS_A_ROUND - clock_ns;
+        records.ns[i] = (double)sums.records_ns / EVENT_PAIRS_A_ROUND - clock_ns;
+        spans.ns[i] = (double)sums.spans_ns / EVENT_PAIRS_A_ROUND - clock_ns;
+        beyond.ns[i] = spans.ns[i] - records.ns[i] - capturing.ns[i];
         traceml_flush(session, 1000);
     }
     printf("C span with events, ns a pair: median of %d rounds of %d [quartiles]\n", rounds, EVENT_PAIRS_A_ROUND);

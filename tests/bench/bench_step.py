@@ -2,10 +2,11 @@
 
 Linear 128-256, GELU, Linear 256-10, batch 64, SGD, fed by a DataLoader of batches in memory.
 
-1. fresh processes, one without and one with the tool, both alive and taking turns of a hundred steps: what the machine
-   does meanwhile hits both; the difference of two neighbouring turns is one sample
+1. fresh processes, one without and one with the tool, both alive and taking turns of 20 steps on the same core: what
+   the machine does meanwhile hits both; the difference of two neighbouring turns is one sample
 2. one process, tracing on and off in alternating blocks (off: after `shutdown`, everything patched restored)
-3. `with trace_step(model): pass` against `with nullcontext(): pass`
+3. one process, every other step traced (the hooks stay in place and do nothing in between)
+4. `with trace_step(model): pass` against `with nullcontext(): pass`
 
 Usage:  python tests/bench/bench_step.py [--device cpu|cuda] [--processes N] [--turns N]
 """
@@ -13,6 +14,7 @@ Usage:  python tests/bench/bench_step.py [--device cpu|cuda] [--processes N] [--
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import statistics
@@ -23,14 +25,14 @@ import time
 from collections.abc import Iterator
 
 import torch
+import traceml_ai as traceml
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-import traceml_ai as traceml
-
 BATCH_SIZE = 64
 WARM_UP_STEPS = 500
-TURN_STEPS = 100
+TURN_STEPS = 20
+BLOCK_STEPS = 50
 
 
 class Batches(Dataset):
@@ -86,7 +88,7 @@ class Job:
             step()
         if self.device == "cuda":
             torch.cuda.synchronize()
-        return statistics.median(after - before for before, after in zip(marks, marks[1:], strict=False)) / 1e3
+        return statistics.median(after - before for before, after in itertools.pairwise(marks)) / 1e3
 
 
 @contextlib.contextmanager
@@ -101,17 +103,29 @@ def tracing() -> Iterator[None]:
                 traceml.shutdown()
 
 
-def child(device: str, traced: bool) -> None:
+def pin_threads(pair: int) -> None:
+    """The training thread on one core, PyTorch's backward thread on the next; all others (the sampler) go anywhere."""
+    cores = sorted(os.sched_getaffinity(0))
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as file:
+            backward = file.read().startswith("pt_autograd")
+        if backward or int(task) == os.getpid():
+            os.sched_setaffinity(int(task), {cores[(2 * pair + backward) % len(cores)]})
+
+
+def child(device: str, traced: bool, pair: int) -> None:
     """One fresh process: a turn for each line it is sent, answered with its median step in us."""
     job = Job(device)
     with tracing() if traced else contextlib.nullcontext():
         job.median_us(WARM_UP_STEPS, traced)
+        pin_threads(pair)
         for _ in sys.stdin:
             print(json.dumps(job.median_us(TURN_STEPS, traced)), flush=True)
 
 
-def start_child(device: str, traced: bool) -> subprocess.Popen[str]:
+def start_child(device: str, traced: bool, pair: int) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, "--child", "traced" if traced else "plain", "--device", device]
+    command += ["--pair", str(pair)]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -134,8 +148,8 @@ def bench_processes(device: str, processes: int, turns: int) -> None:
     plain: list[float] = []
     traced: list[float] = []
     medians: list[float] = []
-    for _ in range(processes):
-        pair = [start_child(device, traced=False), start_child(device, traced=True)]
+    for number in range(processes):
+        pair = [start_child(device, False, number), start_child(device, True, number)]
         for process in pair:
             take_turn(process)
         samples = []
@@ -149,7 +163,9 @@ def bench_processes(device: str, processes: int, turns: int) -> None:
         for process in pair:
             process.communicate()
     difference = [b - a for a, b in zip(plain, traced, strict=True)]
-    print(f"host time a step in us, {device}, {processes} pairs of fresh processes, {turns} turns of {TURN_STEPS} steps")
+    print(
+        f"host time a step in us, {device}, {processes} pairs of fresh processes, {turns} turns of {TURN_STEPS} steps"
+    )
     print(f"  never called init                  {spread(plain)}")
     print(f"  traced                             {spread(traced)}")
     print(f"  difference of neighbouring turns   {spread(difference)}")
@@ -164,13 +180,28 @@ def bench_one_process(device: str, blocks: int) -> None:
     for _ in range(blocks):
         with tracing():
             job.median_us(50, traced=True)
-            on.append(job.median_us(TURN_STEPS, traced=True))
+            on.append(job.median_us(BLOCK_STEPS, traced=True))
         job.median_us(50, traced=False)
-        off.append(job.median_us(TURN_STEPS, traced=False))
-    print(f"host time a step in us, {device}, one process, {blocks} blocks of {TURN_STEPS} steps on and off")
+        off.append(job.median_us(BLOCK_STEPS, traced=False))
+    print(f"host time a step in us, {device}, one process, {blocks} blocks of {BLOCK_STEPS} steps on and off")
     print(f"  off (shut down)                    {spread(off)}")
     print(f"  on                                 {spread(on)}")
     print(f"  difference of neighbouring blocks  {spread([b - a for a, b in zip(off, on, strict=True)])}")
+
+
+def bench_alternating(device: str, pairs: int) -> None:
+    job = Job(device)
+    samples = []
+    with tracing():
+        job.median_us(WARM_UP_STEPS, traced=True)
+        for _ in range(pairs):
+            begin = time.perf_counter_ns()
+            job.plain_step()
+            middle = time.perf_counter_ns()
+            job.step()
+            samples.append((time.perf_counter_ns() - middle - (middle - begin)) / 1e3)
+    print(f"host time a step in us, {device}, one process, {pairs} pairs of a step without and one with trace_step")
+    print(f"  difference                         {spread(samples)}")
 
 
 def enter_exit_ns(manager: object, argument: object, pairs: int) -> float:
@@ -199,15 +230,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=60)
+    parser.add_argument("--turns", type=int, default=250)
     parser.add_argument("--child", choices=["plain", "traced"])
+    parser.add_argument("--pair", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.device, arguments.child == "traced")
+        child(arguments.device, arguments.child == "traced", arguments.pair)
         return
     print("each: median [quartiles]")
     bench_processes(arguments.device, arguments.processes, arguments.turns)
-    bench_one_process(arguments.device, arguments.turns)
+    bench_one_process(arguments.device, blocks=100)
+    bench_alternating(arguments.device, pairs=5000)
     bench_enter_exit(arguments.device)
 
 

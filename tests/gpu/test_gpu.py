@@ -1,4 +1,4 @@
-"""What holds on a real GPU. Skipped where there is none. Each test is its own process's worth of CUDA state: scripts run apart."""
+"""What holds on a real GPU; skipped where there is none. Each script runs in a process of its own."""
 
 import json
 import os
@@ -64,7 +64,8 @@ def test_phases_agree_with_torch_event_pairs_around_the_same_calls(tmp_path: Pat
         tmp_path,
         """
         torch.manual_seed(0)
-        model = nn.Sequential(*[nn.Sequential(nn.Linear(2048, 2048), nn.GELU()) for _ in range(6)], nn.Linear(2048, 10)).cuda()
+        layers = [layer for _ in range(6) for layer in (nn.Linear(2048, 2048), nn.GELU())]
+        model = nn.Sequential(*layers, nn.Linear(2048, 10)).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         x = torch.randn(1024, 2048, device="cuda"); y = torch.randint(10, (1024,), device="cuda")
         traceml.init(logs_dir=logs)
@@ -91,7 +92,8 @@ def test_phases_agree_with_torch_event_pairs_around_the_same_calls(tmp_path: Pat
             with traceml.trace_step(model):
                 step(by_hand=False)
         torch.cuda.synchronize()
-        print(json.dumps({name: statistics.median(b.elapsed_time(e) for b, e in events[20:]) for name, events in pairs.items()}))
+        times = {name: [begin.elapsed_time(end) for begin, end in events[20:]] for name, events in pairs.items()}
+        print(json.dumps({name: statistics.median(times_ms) for name, times_ms in times.items()}))
         """,
     )
     by_hand = json.loads(next(line for line in output.splitlines() if line.startswith('{"forward"')))

@@ -1,6 +1,6 @@
 /*
- * The real CUDA runtime with a counter on the calls that TraceML makes: it is loaded through TRACEML_CUDART, so PyTorch's
- * own calls do not come here. What is not defined here is found in the runtime that this is linked to.
+ * The real CUDA runtime with a counter on the calls that TraceML makes: it is loaded through TRACEML_CUDART, so
+ * PyTorch's own calls do not come here. What is not defined here is found in the runtime that this is linked to.
  *
  * WATCH_DEFAULT_MODE=1: the thread's capture mode is not exchanged. It shows that the test of captures can fail.
  */

@@ -1,4 +1,4 @@
-"""Worker processes of a DataLoader beside the sampler: forked and spawned, no hang, nothing recorded or printed twice."""
+"""Worker processes of a DataLoader beside the sampler: forked and spawned, no hang, nothing recorded twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def test_four_fork_workers_over_fifty_epochs(script: Scripts) -> None:
     ran = script(
         INIT
         + """
-loader = DataLoader(TensorDataset(torch.randn(16, 4)), batch_size=2, num_workers=4, multiprocessing_context="fork")
+data = TensorDataset(torch.randn(16, 4))
+loader = DataLoader(data, batch_size=2, num_workers=4, multiprocessing_context="fork")
 for _ in range(50):
     for batch in loader:
         with traceml.trace_step(model):

@@ -1,5 +1,5 @@
 /*
- * A session in a temporary logs directory, and its step file read back as rows. For tests that go through the public API
+ * A session in a temporary logs directory, and its step file read back as rows. For tests through the public API
  * with the fake CUDA behind it.
  * Memory    the fixture's, given back by session_fixture_remove().
  * Threads   the test's.

@@ -1,4 +1,4 @@
-/* Forks while the sampler is busy: no hang, no output doubled, a child that records nothing unless it opens a session. */
+/* Forks while the sampler is busy: no hang, no output doubled, a child that records nothing unless it opens one. */
 #include "fake_cuda_calls.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-/* One ring per producer, one consumer for all: attempts = popped + dropped, exactly, and nothing is torn or reordered. */
+/* One ring per producer, one consumer for all: attempts = popped + dropped, exactly, nothing torn or reordered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

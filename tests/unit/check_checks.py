@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CORE = {
     "src/clock.h": "#include <time.h>\n",
-    "src/json.c": "#include <cjson/cJSON.h>\n#include \"clock.h\"\n",
+    "src/json.c": '#include <cjson/cJSON.h>\n#include "clock.h"\n',
     "src/summary_meta.c": '#include "clock.h"\n#include "traceml/traceml.h"\n',
     "src/session.c": "#include <pthread.h>\n",
     "include/traceml/traceml.h": "#include <stddef.h>\n",

@@ -38,8 +38,8 @@ static void an_ordinary_step_is_taken_apart(void **state)
 {
     (void)state;
     struct tml_ledger_span spans[] = {
-        span(TRACEML_PHASE_STEP, 150, 300),        span(TRACEML_PHASE_DATALOADER_FETCH, 110, 140),
-        span(TRACEML_PHASE_FORWARD, 160, 200),     span(TRACEML_PHASE_BACKWARD, 200, 260),
+        span(TRACEML_PHASE_STEP, 150, 300),      span(TRACEML_PHASE_DATALOADER_FETCH, 110, 140),
+        span(TRACEML_PHASE_FORWARD, 160, 200),   span(TRACEML_PHASE_BACKWARD, 200, 260),
         span(TRACEML_PHASE_OPTIMIZER, 265, 290),
     };
     tml_ledger_close(&ledger, spans, 5, 100, 150, 300, 0);
@@ -119,8 +119,7 @@ static void our_own_cost_is_taken_out_of_what_it_fell_into(void **state)
 {
     (void)state;
     struct tml_ledger_span spans[] = {
-        span(TRACEML_PHASE_STEP, 100, 200),
-        span(TRACEML_PHASE_FORWARD, 120, 160),
+        span(TRACEML_PHASE_STEP, 100, 200), span(TRACEML_PHASE_FORWARD, 120, 160),
         span(TRACEML_PHASE_BACKWARD, 162, 180), /* 2 between them, but 3 + 4 of cost: never more than was there */
     };
     for (unsigned i = 0; i < 3; i++) {

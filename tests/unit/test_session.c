@@ -1,0 +1,222 @@
+/* Opening and closing a session: what is refused, with which words, and that nothing of the process is touched. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "session_fixture.h"
+
+static char error[512];
+
+static enum traceml_status try_open(const struct traceml_options *options)
+{
+    struct traceml_session *session = (void *)&error; /* poisoned: must be NULL afterwards */
+    error[0] = '\0';
+    enum traceml_status status = traceml_session_open(options, &session, error, sizeof error);
+    if (status == TRACEML_OK)
+        traceml_session_close(session, NULL);
+    else
+        assert_null(session);
+    return status;
+}
+
+/* Number of open descriptors below 64. */
+static unsigned descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 64; fd++)
+        count += fcntl(fd, F_GETFD) != -1;
+    return count;
+}
+
+static void a_logs_directory_that_cannot_be_made_is_refused_in_one_line(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    unsigned before = descriptors();
+    options.logs_dir = "/dev/null/logs";
+    assert_int_equal(try_open(&options), TRACEML_UNWRITABLE);
+    assert_non_null(strstr(error, "/dev/null/logs"));
+    assert_null(strchr(error, '\n'));
+    assert_int_equal(descriptors(), before); /* once it closed the program's standard input */
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    options.rank = 2;
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+    options = session_fixture_options();
+    options.size = 8;
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+    options = session_fixture_options();
+    options.tick_ms = 0;
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+    options = session_fixture_options();
+    options.environment_json = "[1]";
+    options.logs_dir = "/tmp";
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+    options = session_fixture_options();
+    options.run_name = "a/b";
+    options.logs_dir = "/tmp";
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+}
+
+static void a_run_name_that_is_taken_is_refused_and_nothing_overwritten(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    options.logs_dir = run.logs;
+    options.run_name = "run";
+    assert_int_equal(try_open(&options), TRACEML_EXISTS);
+    assert_non_null(strstr(error, "another run name"));
+    options.adopt_run_dir = true; /* a launcher's directory, but this rank's steps are in it */
+    assert_int_equal(try_open(&options), TRACEML_EXISTS);
+    session_fixture_read();
+    assert_int_equal(run.row_count, 1);
+}
+
+static void one_session_is_open_at_a_time(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    options.logs_dir = run.logs;
+    options.run_name = "second";
+    assert_int_equal(try_open(&options), TRACEML_BUSY);
+}
+
+static void nothing_is_written_before_the_first_step(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_end(run.session, traceml_begin(run.session, TRACEML_PHASE_USER, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    assert_int_not_equal(access(run.run_dir, F_OK), 0);
+}
+
+static void an_aborted_step_is_kept_and_the_numbering_goes_on(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    for (int i = 0; i < 6; i++)
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM),
+                         i == 2 || i == 3 ? TRACEML_SPAN_ABORTED : 0);
+    assert_int_equal(traceml_steps_completed(run.session), 4);
+    session_fixture_close();
+    static const uint64_t steps[] = {1, 2, 3, 3, 3, 4};
+    assert_int_equal(run.row_count, 6);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(run.rows[i].step, steps[i]);
+        assert_int_equal(run.rows[i].iteration, i + 1);
+        assert_int_equal((run.rows[i].flags & TML_STEP_FLAG_ABORTED) != 0, i == 2 || i == 3);
+    }
+}
+
+static void the_step_limit_ends_recording(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    options.max_steps = 3;
+    session_fixture_open(&options);
+    for (int i = 0; i < 10; i++)
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 3);
+}
+
+static void a_descriptor_is_held_so_that_chdir_moves_nothing(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    traceml_flush(run.session, 1000);
+    assert_int_equal(chdir("/"), 0);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    assert_int_equal(session_fixture_close(), TRACEML_OK);
+    assert_int_equal(run.row_count, 2);
+}
+
+static void stale_and_empty_spans_are_no_ops(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_span step = traceml_step_begin(run.session, TRACEML_NO_STREAM);
+    traceml_span inner = traceml_begin(run.session, TRACEML_PHASE_FORWARD, TRACEML_NO_STREAM);
+    traceml_end(run.session, inner, 0);
+    traceml_end(run.session, inner, 0);
+    traceml_end(run.session, -1, 0);
+    traceml_cancel(run.session, inner);
+    traceml_begin(run.session, TRACEML_PHASE_BACKWARD, TRACEML_NO_STREAM); /* left open: goes with the step */
+    traceml_step_end(run.session, step, 0);
+    traceml_step_end(run.session, step, 0);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 1);
+    assert_int_equal(run.rows[0].cell[TML_REGION_IN][TRACEML_PHASE_FORWARD].count, 1);
+    assert_int_equal(run.rows[0].cell[TML_REGION_IN][TRACEML_PHASE_BACKWARD].count, 1);
+}
+
+static void spans_nested_too_deep_are_counted_and_harm_nothing(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_span step = traceml_step_begin(run.session, TRACEML_NO_STREAM);
+    for (int i = 0; i < 100; i++)
+        traceml_begin(run.session, TRACEML_PHASE_USER, TRACEML_NO_STREAM);
+    traceml_step_end(run.session, step, 0);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 1);
+    assert_int_equal(run.losses[TML_LOSS_STACK_FULL], 37);
+    assert_int_equal(run.rows[0].cell[TML_REGION_IN][TRACEML_PHASE_USER].count, 1); /* the outermost */
+}
+
+static void a_step_of_more_spans_than_fit_is_still_closed(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_span step = traceml_step_begin(run.session, TRACEML_NO_STREAM);
+    for (int i = 0; i < 40000; i++) {
+        traceml_end(run.session, traceml_begin(run.session, TRACEML_PHASE_USER, TRACEML_NO_STREAM), 0);
+        if (i % 4000 == 0)
+            traceml_flush(run.session, 0);
+    }
+    traceml_step_end(run.session, step, 0);
+    for (int i = 0; i < 3; i++)
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 4);
+    assert_int_equal(run.losses[TML_LOSS_ROW_FULL] + run.rows[0].cell[TML_REGION_IN][TRACEML_PHASE_USER].count, 40000);
+    assert_true(run.rows[0].flags & TML_STEP_FLAG_PARTIAL);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, session_fixture_remove)
+    const struct CMUnitTest tests[] = {
+        TEST(a_logs_directory_that_cannot_be_made_is_refused_in_one_line),
+        TEST(options_that_make_no_sense_are_refused),
+        TEST(a_run_name_that_is_taken_is_refused_and_nothing_overwritten),
+        TEST(one_session_is_open_at_a_time),
+        TEST(nothing_is_written_before_the_first_step),
+        TEST(an_aborted_step_is_kept_and_the_numbering_goes_on),
+        TEST(the_step_limit_ends_recording),
+        TEST(a_descriptor_is_held_so_that_chdir_moves_nothing),
+        TEST(stale_and_empty_spans_are_no_ops),
+        TEST(spans_nested_too_deep_are_counted_and_harm_nothing),
+        TEST(a_step_of_more_spans_than_fit_is_still_closed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
