@@ -17,7 +17,7 @@
 
 /* Spans of the hooks that may be open at once: a forward inside an optimizer's closure inside ... */
 #define CORE_OPEN_SPANS 16
-/* Models that carry our forward hooks at once (a GAN has two). Further ones are timed without their forward. */
+/* Models that carry our forward bracket at once (a GAN has two). Further ones are timed without their forward. */
 #define CORE_MODELS 16
 
 /* A span that a hook opened and its partner will close. The owner (module, optimizer) is compared, never touched. */
@@ -37,10 +37,10 @@ struct traced_model {
 
 /* What Python lends to the extension while a session is open: X(name, what it is called with and for). */
 #define CORE_CALLBACK_LIST(X)                                                                                          \
-    X(on_model, "(model): put the forward hooks on it")                                                                \
+    X(on_model, "(model): put the forward bracket on it")                                                               \
     X(find_parameter, "(model) -> its first CUDA parameter, else its first, else None")                                \
     X(on_iterator, "(iterator, grad_enabled): a loader handed out its first batch")                                    \
-    X(is_running, "(owner, phase) -> whether an outer call of the same owner is still on the stack")                   \
+    X(is_running, "(optimizer) -> whether an outer step() of it is still on the stack")                                \
     X(raw_stream, "(device index) -> cudaStream_t as int; None without CUDA")                                          \
     X(is_grad_enabled, "() -> torch.is_grad_enabled()")
 
@@ -56,15 +56,14 @@ enum core_departure { CORE_DEPARTURE_NONE, CORE_DEPARTURE_EXIT, CORE_DEPARTURE_I
 struct core_state {
     struct traceml_session *session; /* NULL: nothing is recorded, every hook returns at once */
     uint64_t generation;             /* grows when a session opens, closes or is forgotten: older spans are void */
-    bool opening;                    /* an open is in flight without the GIL */
-
     unsigned long step_thread; /* thread of the open step; 0: none */
     int step_device;           /* CUDA device of the open step, -1: none */
-    struct open_span open[CORE_OPEN_SPANS];
     unsigned open_count;
+    struct open_span open[CORE_OPEN_SPANS];
     struct traced_model models[CORE_MODELS];
     enum core_departure departure;
     long exit_code; /* of SystemExit, with CORE_DEPARTURE_EXIT */
+    bool opening;   /* an open is in flight without the GIL */
 
     struct core_callbacks callbacks;
 
@@ -99,7 +98,6 @@ void core_session_reset(struct core_state *state);
 int core_model_stream(struct core_state *state, PyObject *model, struct traceml_stream *stream);
 /* The current stream of that CUDA device. The device must be live. */
 struct traceml_stream core_current_stream(struct core_state *state, int device);
-bool core_model_is_traced(const struct core_state *state, PyObject *model);
 void core_models_forget(struct core_state *state);
 
 /* ---- module.c ---- */

@@ -1,5 +1,6 @@
 /*
- * Open spans of the Python hooks: enter(phase, owner) in the hook before, leave(phase, owner) in the hook after.
+ * Open spans of the Python hooks: call(phase, owner, callable, args, kwargs) around what is ours to call, enter(phase,
+ * owner) and leave(phase, owner) where PyTorch calls one hook before and one after.
  *
  * The hook after does not run when the user's code raises. What it leaves is found when the same owner enters again
  * in the same step (a retry), or goes with the step.
@@ -36,18 +37,16 @@ static void end_at(struct core_state *state, int index, unsigned flags)
 }
 
 /*
- * The same owner is open already: either its outer call is still running (a subclass's step() calls super().step(), a
- * module calls itself) and this entry belongs to it, or that call raised and this is a retry. Only the stack can tell.
+ * The same owner is open already. The brackets of forward and backward see every end, so it called itself. The hooks of
+ * an optimizer do not see a step() that raised: either an outer one is still running (a subclass calls super().step())
+ * and this entry belongs to it, or it raised and this is the retry. Only the stack can tell.
  * Returns -1 with an exception set if the user interrupted us.
  */
 static int is_outer_call_running(struct core_state *state, enum traceml_phase phase, PyObject *owner)
 {
-    if (!state->callbacks.is_running)
+    if (phase != TRACEML_PHASE_OPTIMIZER || !state->callbacks.is_running)
         return 1;
-    PyObject *number = PyLong_FromLong(phase);
-    PyObject *args[] = {owner, number};
-    PyObject *answer = number ? PyObject_Vectorcall(state->callbacks.is_running, args, 2, NULL) : NULL;
-    Py_XDECREF(number);
+    PyObject *answer = PyObject_CallOneArg(state->callbacks.is_running, owner);
     if (!answer)
         return core_swallow() < 0 ? -1 : 1;
     int running = answer == Py_True;
@@ -70,14 +69,11 @@ static int enter_again(struct core_state *state, enum traceml_phase phase, PyObj
 }
 
 /* What a phase needs beyond an open step on this thread. */
-static bool counts(struct core_state *state, enum traceml_phase phase, PyObject *owner)
+static bool counts(const struct core_state *state, enum traceml_phase phase)
 {
     switch (phase) {
-    case TRACEML_PHASE_FORWARD:
-        /* A forward inside backward is the recomputation of a checkpoint: backward's time. A copy of the model (EMA,
-         * a replica) may carry our hooks, but is not what is traced. */
-        return !is_open(state, TRACEML_PHASE_BACKWARD) && core_model_is_traced(state, owner);
-    case TRACEML_PHASE_BACKWARD:
+    case TRACEML_PHASE_FORWARD:  /* inside backward it is the recomputation of a checkpoint: backward's time */
+    case TRACEML_PHASE_BACKWARD: /* the outermost counts */
         return !is_open(state, TRACEML_PHASE_BACKWARD);
     case TRACEML_PHASE_OPTIMIZER:
         return true;
@@ -89,7 +85,7 @@ static bool counts(struct core_state *state, enum traceml_phase phase, PyObject 
 /* 1: opened, 0: not to be recorded, -1: the user interrupted us. */
 static int enter(struct core_state *state, enum traceml_phase phase, PyObject *owner)
 {
-    if (!on_step_thread(state) || !counts(state, phase, owner))
+    if (!on_step_thread(state) || !counts(state, phase))
         return 0;
     if (find(state, phase, owner) >= 0) {
         int again = enter_again(state, phase, owner);
@@ -104,6 +100,17 @@ static int enter(struct core_state *state, enum traceml_phase phase, PyObject *o
     traceml_span span = traceml_begin(state->session, phase, stream);
     state->open[state->open_count++] = (struct open_span){phase, owner, span, 0};
     return 1;
+}
+
+static void leave(struct core_state *state, enum traceml_phase phase, const PyObject *owner, unsigned flags)
+{
+    int index = on_step_thread(state) ? find(state, phase, owner) : -1;
+    if (index < 0)
+        return;
+    if (state->open[index].depth > 0)
+        state->open[index].depth--;
+    else
+        end_at(state, index, flags);
 }
 
 static int parse(PyObject *const *args, Py_ssize_t nargs, const char *name, enum traceml_phase *phase)
@@ -129,26 +136,41 @@ static PyObject *core_enter(PyObject *module, PyObject *const *args, Py_ssize_t 
 
 static PyObject *core_leave(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
-    struct core_state *state = core_state_of(module);
     enum traceml_phase phase;
     if (parse(args, nargs, "leave", &phase) < 0)
         return NULL;
-    int index = on_step_thread(state) ? find(state, phase, args[1]) : -1;
-    if (index < 0)
-        Py_RETURN_NONE;
-    if (state->open[index].depth > 0) {
-        state->open[index].depth--;
-        Py_RETURN_NONE;
-    }
-    bool aborted = nargs > 2 && args[2] == Py_True;
-    end_at(state, index, aborted ? TRACEML_SPAN_ABORTED : 0);
+    leave(core_state_of(module), phase, args[1], 0);
     Py_RETURN_NONE;
+}
+
+static PyObject *core_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    struct core_state *state = core_state_of(module);
+    enum traceml_phase phase;
+    if (nargs != 5 || !PyTuple_Check(args[3]) || !PyDict_Check(args[4]) || parse(args, nargs, "call", &phase) < 0) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "call() takes a phase number, its owner, a callable, a tuple and a dict");
+        return NULL;
+    }
+    PyObject *owner = args[1], *callable = args[2];
+    int opened = enter(state, phase, owner);
+    if (opened < 0)
+        return NULL;
+    uint64_t generation = state->generation;
+    PyObject *result = PyObject_Call(callable, args[3], PyDict_GET_SIZE(args[4]) ? args[4] : NULL);
+    if (opened && generation == state->generation)
+        leave(state, phase, owner, result ? 0 : TRACEML_SPAN_ABORTED);
+    return result;
 }
 
 PyMethodDef core_span_methods[] = {
     {"enter", (PyCFunction)(void (*)(void))core_enter, METH_FASTCALL,
      PyDoc_STR("enter(phase, owner) -> bool\n--\n\nOpen a span of the open step; False: nothing was opened.")},
+    {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, PyDoc_STR("x")},
     {"leave", (PyCFunction)(void (*)(void))core_leave, METH_FASTCALL,
-     PyDoc_STR("leave(phase, owner, aborted=False)\n--\n\nClose it.")},
+     PyDoc_STR("leave(phase, owner)\n--\n\nClose it.")},
+    {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL,
+     PyDoc_STR("call(phase, owner, callable, args, kwargs)\n--\n\n"
+               "Return callable(*args, **kwargs) with a span of the open step around it.")},
     {NULL, NULL, 0, NULL},
 };

@@ -31,11 +31,6 @@ static struct traced_model *find(struct core_state *state, PyObject *model)
     return NULL;
 }
 
-bool core_model_is_traced(const struct core_state *state, PyObject *model)
-{
-    return find((struct core_state *)state, model) != NULL;
-}
-
 static void forget(struct traced_model *entry)
 {
     Py_CLEAR(entry->model);
@@ -64,8 +59,8 @@ static struct traced_model *free_slot(struct core_state *state)
     return NULL;
 }
 
-/* The slot is filled before Python is called: were hooks put on first and the call failed half-way, the next step would
- * put them on again. */
+/* The slot is filled before Python is called: were the bracket put on first and the call failed half-way, the next step
+ * would put it on again. */
 static int attach(struct core_state *state, PyObject *model, struct traced_model **result)
 {
     *result = NULL;

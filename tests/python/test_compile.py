@@ -90,6 +90,8 @@ def test_compiled_models_keep_their_graphs(traced: Traced, when: str, how: str) 
     assert graphs[1] == graphs[0]
     assert len(run.completed) == 20
     assert counts(run, "backward") == [1] * 20
+    if how == "method" and when == "before":
+        assert counts(run, "forward") == [1] * 20
 
 
 def test_hooked_models_can_be_exported_scripted_and_traced(traced: Traced) -> None:
@@ -101,6 +103,7 @@ def test_hooked_models_can_be_exported_scripted_and_traced(traced: Traced) -> No
         with traceml.trace_step(model):
             model(value).sum().backward()
         found.append(torch.jit.trace(model, value)(value))
+        found.append(torch.jit.script(model)(value))
         found.append(torch.fx.symbolic_trace(model)(value))
         found.append(torch.export.export(model, (value,)).module()(value))
 

@@ -91,6 +91,45 @@ def test_spans_of_each_phase_only_inside_a_step(run: Run) -> None:
     assert [counts(run, phase) for phase in ("forward", "backward", "optimizer")] == [[1], [1], [1]]
 
 
+@pytest.mark.parametrize("raised", [None, ValueError, KeyboardInterrupt])
+def test_call_is_the_call_with_a_span_around_it(run: Run, raised: type[BaseException] | None) -> None:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if raised is not None:
+            raise raised
+        return args, kwargs
+
+    def call() -> Any:
+        return _core.call(_core.PHASE_BACKWARD, None, function, (1, 2), {"key": 3})
+
+    def check() -> None:
+        if raised is None:
+            assert call() == ((1, 2), {"key": 3})
+        else:
+            with pytest.raises(raised):
+                call()
+
+    check()
+    with _core.TraceStep(None):
+        check()
+    check()
+    _core.close()
+    assert counts(run, "backward") == [1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [(4,), (4, None, len, [], {}), (4, None, len, (), None), ("x", None, len, (), {})]
+)
+def test_call_checks_its_arguments(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"call\(\)"):
+        _core.call(*arguments)
+
+
+def test_a_call_that_closes_the_session(run: Run) -> None:
+    with _core.TraceStep(None):
+        _core.call(_core.PHASE_BACKWARD, None, _core.close, (), {})
+    assert not _core.is_open()
+
+
 def test_a_span_that_was_left_open_ends_with_its_step(run: Run) -> None:
     model = Model()
     for _ in range(3):
@@ -127,18 +166,34 @@ def test_more_open_spans_than_places_are_not_recorded_and_harm_nothing(run: Run)
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_an_owner_that_enters_again(run: Run, running: bool) -> None:
+def test_an_optimizer_that_enters_again(run: Run, running: bool) -> None:
     asked: list[Any] = []
     model = Model()
-    _core.set_callbacks(is_running=lambda owner, phase: asked.append((owner, phase)) or running)
+    _core.set_callbacks(is_running=lambda owner: asked.append(owner) or running)
     with _core.TraceStep(model):
         assert _core.enter(_core.PHASE_OPTIMIZER, model)
         assert _core.enter(_core.PHASE_OPTIMIZER, model)
         _core.leave(_core.PHASE_OPTIMIZER, model)
         _core.leave(_core.PHASE_OPTIMIZER, model)
     _core.close()
-    assert asked == [(model, _core.PHASE_OPTIMIZER)]
+    assert asked == [model]
     assert counts(run, "optimizer") == [1 if running else 2]
+
+
+def test_a_module_that_enters_again_calls_itself(run: Run) -> None:
+    _core.set_callbacks(is_running=lambda owner: pytest.fail("nobody has to be asked"))
+    model = Model()
+    with _core.TraceStep(model):
+        for _ in range(3):
+            assert _core.enter(_core.PHASE_FORWARD, model)
+        for _ in range(3):
+            _core.leave(_core.PHASE_FORWARD, model)
+        assert _core.enter(_core.PHASE_BACKWARD, None)
+        assert not _core.enter(_core.PHASE_FORWARD, model)
+        assert not _core.enter(_core.PHASE_BACKWARD, None)
+        _core.leave(_core.PHASE_BACKWARD, None)
+    _core.close()
+    assert [counts(run, phase) for phase in ("forward", "backward")] == [[1], [1]]
 
 
 def test_a_model_is_told_once_and_not_kept_alive(run: Run) -> None:

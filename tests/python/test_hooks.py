@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +66,7 @@ def test_what_happens_outside_a_step_is_nobody_s(traced: Traced, model: Any, opt
         assert counts(run, phase, "pre") == [0, 0, 0]
 
 
-def test_only_the_traced_module_carries_hooks(traced: Traced, model: Any, optimizer: Any) -> None:
+def test_only_the_traced_module_carries_anything_of_ours(traced: Traced, model: Any, optimizer: Any) -> None:
     call, to = torch.nn.Module.__call__, torch.Tensor.to
     found: list[Any] = []
 
@@ -73,11 +75,12 @@ def test_only_the_traced_module_carries_hooks(traced: Traced, model: Any, optimi
             with traceml.trace_step(model):
                 step(model, optimizer)
         for module in model.modules():
-            found.append((len(module._forward_pre_hooks), len(module._forward_hooks)))
+            found.append((module._compiled_call_impl is not None, len(module._forward_hooks)))
+            assert not module._forward_pre_hooks
         found.append(torch.nn.Module.__call__ is call and torch.Tensor.to is to)
 
     traced(body)
-    assert found == [(1, 1), (0, 0), (0, 0), (0, 0), True]
+    assert found == [(True, 0), (False, 0), (False, 0), (False, 0), True]
 
 
 def test_two_models_in_turn(traced: Traced) -> None:
@@ -91,7 +94,7 @@ def test_two_models_in_turn(traced: Traced) -> None:
 
     run = traced(body)
     assert counts(run, "forward") == [1] * 6
-    assert all(len(m._forward_hooks) == 0 for m in models)
+    assert all(m._compiled_call_impl is None for m in models)
 
 
 def test_more_models_than_there_are_places_still_trace_the_step(traced: Traced) -> None:
@@ -127,6 +130,68 @@ def test_a_copy_of_the_model_is_not_the_model(traced: Traced, model: Any, optimi
                 step(model, optimizer)
 
     assert counts(traced(body), "forward") == [1, 1, 1]
+
+
+def test_replicas_of_data_parallel_are_modules_of_their_own(traced: Traced, model: Any, optimizer: Any) -> None:
+    original = torch.nn.Module._replicate_for_data_parallel
+    found: list[Any] = []
+
+    def body() -> None:
+        with traceml.trace_step(model):
+            step(model, optimizer)
+        replica = model._replicate_for_data_parallel()
+        found.append((replica._compiled_call_impl, model._compiled_call_impl is not None))
+
+    traced(body)
+    assert found == [(None, True)]
+    assert torch.nn.Module._replicate_for_data_parallel is original
+
+
+def test_a_deleted_model_is_free_at_once(traced: Traced) -> None:
+    def body() -> None:
+        model = torch.nn.Linear(4, 1)
+        with traceml.trace_step(model):
+            model(torch.randn(2, 4)).sum().backward()
+        gone = weakref.ref(model)
+        del model
+        assert gone() is None
+
+    gc.disable()
+    try:
+        traced(body)
+    finally:
+        gc.enable()
+
+
+def test_a_model_with_hooks_of_its_own(traced: Traced, model: Any, optimizer: Any) -> None:
+    calls: list[str] = []
+
+    def body() -> None:
+        handles = [
+            model.register_forward_pre_hook(lambda module, args: calls.append("before")),
+            model.register_forward_hook(lambda module, args, output: calls.append("after")),
+        ]
+        with traceml.trace_step(model):
+            step(model, optimizer)
+        for handle in handles:
+            handle.remove()
+
+    assert counts(traced(body), "forward") == [1]
+    assert calls == ["before", "after"]
+
+
+def test_keyword_arguments_and_results_pass_through(traced: Traced) -> None:
+    class Keywords(torch.nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return args, kwargs
+
+    model = Keywords()
+
+    def body() -> None:
+        with traceml.trace_step(model):
+            assert model(1, 2, key=3) == ((1, 2), {"key": 3})
+
+    assert counts(traced(body), "forward") == [1]
 
 
 def test_a_pickled_model_does_not_need_us(traced: Traced, model: Any, optimizer: Any) -> None:
@@ -248,7 +313,7 @@ def test_manual_installs_nothing(traced: Traced, model: Any, optimizer: Any) -> 
         assert torch.autograd.backward is before
         with traceml.trace_step(model):
             step(model, optimizer)
-        assert not model._forward_hooks
+        assert model._compiled_call_impl is None
 
     run = traced(body, mode="manual")
     assert len(run.completed) == 1

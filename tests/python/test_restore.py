@@ -24,6 +24,7 @@ def everything() -> list[Any]:
         torch.Tensor.backward,
         torch.nn.Module.__call__,
         torch.nn.Module._call_impl,
+        torch.nn.Module._replicate_for_data_parallel,
         torch.Tensor.to,
         dict(torch_optimizer._global_optimizer_pre_hooks),
         dict(torch_optimizer._global_optimizer_post_hooks),
@@ -56,6 +57,29 @@ def test_shutdown_restores_everything(traced: Traced, model: Any, optimizer: Any
     assert during[0] is not before[0]
     assert during[2] is not before[2]
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert not any("_compiled_call_impl" in vars(m) for m in model.modules())
+
+
+def test_what_compile_put_on_the_model_comes_back(traced: Traced, model: Any, optimizer: Any) -> None:
+    model.compile(backend="eager")
+    compiled = model._compiled_call_impl
+    run = traced(lambda: train(model, optimizer))
+    assert model._compiled_call_impl is compiled
+    assert counts(run, "forward") == [1, 1, 1]
+
+
+def test_what_compile_puts_over_ours_stays(traced: Traced, model: Any, optimizer: Any) -> None:
+    theirs: list[Any] = []
+
+    def body() -> None:
+        train(model, optimizer)
+        model.compile(backend="eager")
+        theirs.append(model._compiled_call_impl)
+        train(model, optimizer)
+
+    run = traced(body)
+    assert model._compiled_call_impl is theirs[0]
+    assert len(run.completed) == 6
 
 
 def test_a_second_session_hooks_the_same_model_again(traced: Traced, model: Any, optimizer: Any) -> None:

@@ -102,7 +102,7 @@ def test_trace_step_without_a_session_does_nothing(model: Any) -> None:
             assert value is None
     with traceml.trace_step(model=model):
         pass
-    assert not model._forward_hooks
+    assert model._compiled_call_impl is None
 
 
 @pytest.mark.parametrize("arguments", [(), (1, 2)])
@@ -124,7 +124,7 @@ def test_disabled_is_a_no_op_everywhere(tmp_path: Path, model: Any, monkeypatch:
     one_step(model)
     assert traceml.summary() is None
     assert traceml.final_summary(print_text=True) is None
-    assert not model._forward_hooks
+    assert model._compiled_call_impl is None
     traceml.shutdown()
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")

@@ -10,7 +10,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from traceml_ai import _core
-from traceml_ai._core import enter, leave
+from traceml_ai._core import call
 from traceml_ai.hooks.patch import Patch
 
 PHASE = _core.PHASE_BACKWARD
@@ -24,16 +24,10 @@ def timed(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        # enter() says no outside a step, inside another backward (a reentrant checkpoint) and on other threads.
-        if is_dynamo_compiling() or not enter(_BACKWARD, None):
+        if is_dynamo_compiling():
             return original(*args, **kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException:
-            leave(_BACKWARD, None, True)
-            raise
-        leave(_BACKWARD, None)
-        return result
+        # Nothing is recorded outside a step, inside another backward (a reentrant checkpoint) and on other threads.
+        return call(_BACKWARD, None, original, args, kwargs)
 
     return backward
 
