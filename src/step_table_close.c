@@ -116,15 +116,18 @@ static bool in_step(const struct tml_record *step, const struct tml_record *span
     return span->begin_ns >= step->begin_ns;
 }
 
-/* Fetches with gradients off, before the step, feed a validation and no step. */
-static unsigned phase_of(const struct tml_record *step, const struct tml_record *span)
+/* A fetch with gradients off, before the step, feeds a validation and no step: its time is part of pre_step_other. (It is
+ * not called evaluation: of a validation it is only a part.) */
+static bool feeds_no_step(const struct tml_record *step, const struct tml_record *span)
 {
-    bool validation = span->phase == TRACEML_PHASE_DATALOADER_FETCH && (span->flags & TRACEML_SPAN_NO_GRAD);
-    return validation && !in_step(step, span) ? TRACEML_PHASE_EVALUATION : span->phase;
+    return span->phase == TRACEML_PHASE_DATALOADER_FETCH && (span->flags & TRACEML_SPAN_NO_GRAD) &&
+           !in_step(step, span);
 }
 
 static bool is_member(const struct tml_table_span *step, const struct tml_table_span *span, enum tml_clock clock)
 {
+    if (feeds_no_step(&step->record, &span->record))
+        return false;
     if (clock == TML_CLOCK_CPU)
         return same_thread(step, span);
     return resolved(span) && same_thread(step, span) && same_stream(&step->record, &span->record);
@@ -141,10 +144,10 @@ static uint32_t half_cost_ns(const struct tml_step_table *table, const struct tm
     return table->cost_ns[span->no_device == 0][half] + hook_cost_ns(span->phase) / 2;
 }
 
-static struct tml_ledger_span member_of(const struct tml_step_table *table, const struct tml_record *step,
-                                        const struct tml_table_span *span, enum tml_clock clock)
+static struct tml_ledger_span member_of(const struct tml_step_table *table, const struct tml_table_span *span,
+                                        enum tml_clock clock)
 {
-    struct tml_ledger_span member = {.phase = (uint8_t)phase_of(step, &span->record)};
+    struct tml_ledger_span member = {.phase = span->record.phase};
     if (clock == TML_CLOCK_GPU) {
         member.begin_ns = span->begin_device_ns;
         member.end_ns = span->end_device_ns;
@@ -161,7 +164,7 @@ static struct tml_ledger_span member_of(const struct tml_step_table *table, cons
 /* The spans that the GPU's ledger cannot do without; the first that has no device time on the step's stream decides. */
 static enum tml_reason missing_on_gpu(const struct tml_record *step, const struct tml_table_span *span)
 {
-    unsigned phase = phase_of(step, &span->record);
+    unsigned phase = span->record.phase;
     if (phase != TRACEML_PHASE_STEP && phase != TRACEML_PHASE_FORWARD && phase != TRACEML_PHASE_BACKWARD &&
         phase != TRACEML_PHASE_OPTIMIZER && phase != TRACEML_PHASE_DATALOADER_FETCH)
         return TML_REASON_NONE;
@@ -175,7 +178,7 @@ static enum tml_reason missing_on_gpu(const struct tml_record *step, const struc
 static void count(struct tml_step_row *out, const struct tml_table_span *step, const struct tml_table_span *span)
 {
     enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
-    struct tml_cell *cell = &out->cell[region][phase_of(&step->record, &span->record)];
+    struct tml_cell *cell = &out->cell[region][span->record.phase];
     bool elsewhere = !same_thread(step, span);
     cell->count++;
     cell->other_count += elsewhere;
@@ -225,10 +228,10 @@ static void forget_holes(const struct tml_step_table *table, const struct tml_ta
     const struct tml_table_span *step = &table->spans[row->step];
     for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
         const struct tml_table_span *span = &table->spans[i];
-        if (!same_thread(step, span) || is_member(step, span, TML_CLOCK_GPU))
+        if (!is_member(step, span, TML_CLOCK_CPU) || is_member(step, span, TML_CLOCK_GPU))
             continue;
         enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
-        struct tml_cell *cell = &out->cell[region][phase_of(&step->record, &span->record)];
+        struct tml_cell *cell = &out->cell[region][span->record.phase];
         cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
     }
 }
@@ -239,7 +242,7 @@ static unsigned gather(struct tml_step_table *table, const struct tml_table_row 
     unsigned members = 0;
     for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next)
         if (is_member(step, &table->spans[i], clock))
-            table->members[members++] = member_of(table, &step->record, &table->spans[i], clock);
+            table->members[members++] = member_of(table, &table->spans[i], clock);
     return members;
 }
 
@@ -307,7 +310,7 @@ void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row
     else
         table->next_step++;
     for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next)
-        if (i != row->step)
+        if (i != row->step && !feeds_no_step(&step->record, &table->spans[i].record))
             count(out, step, &table->spans[i]);
     fill_cpu(table, row, out);
     fill_gpu(table, row, out);

@@ -37,7 +37,7 @@ struct traced_model {
 
 /* What Python lends to the extension while a session is open: X(name, what it is called with and for). */
 #define CORE_CALLBACK_LIST(X)                                                                                          \
-    X(on_model, "(model): put the forward bracket on it")                                                               \
+    X(on_model, "(model): put the forward bracket on it")                                                              \
     X(find_parameter, "(model) -> its first CUDA parameter, else its first, else None")                                \
     X(on_iterator, "(iterator, grad_enabled): a loader handed out its first batch")                                    \
     X(is_running, "(optimizer) -> whether an outer step() of it is still on the stack")                                \
@@ -56,8 +56,8 @@ enum core_departure { CORE_DEPARTURE_NONE, CORE_DEPARTURE_EXIT, CORE_DEPARTURE_I
 struct core_state {
     struct traceml_session *session; /* NULL: nothing is recorded, every hook returns at once */
     uint64_t generation;             /* grows when a session opens, closes or is forgotten: older spans are void */
-    unsigned long step_thread; /* thread of the open step; 0: none */
-    int step_device;           /* CUDA device of the open step, -1: none */
+    unsigned long step_thread;       /* thread of the open step; 0: none */
+    int step_device;                 /* CUDA device of the open step, -1: none */
     unsigned open_count;
     struct open_span open[CORE_OPEN_SPANS];
     struct traced_model models[CORE_MODELS];

@@ -122,6 +122,25 @@ static void an_aborted_step_is_kept_and_the_numbering_goes_on(void **state)
     }
 }
 
+static void a_validation_s_fetches_are_not_the_next_step_s_wait(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    for (int i = 0; i < 2; i++)
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    for (int i = 0; i < 50; i++)
+        traceml_end(run.session, traceml_begin(run.session, TRACEML_PHASE_DATALOADER_FETCH, TRACEML_NO_STREAM),
+                    TRACEML_SPAN_NO_GRAD);
+    traceml_end(run.session, traceml_begin(run.session, TRACEML_PHASE_DATALOADER_FETCH, TRACEML_NO_STREAM), 0);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 3);
+    assert_int_equal(run.rows[2].cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].count, 1);
+    assert_int_equal(run.rows[2].cell[TML_REGION_PRE][TRACEML_PHASE_EVALUATION].count, 0);
+    assert_true(run.rows[2].term_ns[TML_CLOCK_CPU][TML_TERM_PRE_STEP_OTHER] > 0);
+}
+
 static void the_step_limit_ends_recording(void **state)
 {
     (void)state;
@@ -212,6 +231,7 @@ int main(void)
         TEST(one_session_is_open_at_a_time),
         TEST(nothing_is_written_before_the_first_step),
         TEST(an_aborted_step_is_kept_and_the_numbering_goes_on),
+        TEST(a_validation_s_fetches_are_not_the_next_step_s_wait),
         TEST(the_step_limit_ends_recording),
         TEST(a_descriptor_is_held_so_that_chdir_moves_nothing),
         TEST(stale_and_empty_spans_are_no_ops),
