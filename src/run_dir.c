@@ -106,11 +106,19 @@ enum traceml_status tml_run_dir_choose(const struct traceml_options *options, ch
     return *path ? TRACEML_OK : TRACEML_OUT_OF_MEMORY;
 }
 
-int tml_run_dir_open(const char *path)
+int tml_run_dir_open(const char *path, bool fresh)
 {
+    if (fresh && mkdir(path, 0777) != 0 && errno != ENOENT) /* ENOENT: the parent is gone since it was chosen */
+        return -1;
     if (make_path(path) != 0)
         return -1;
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+bool tml_run_dir_beside(const char *path, unsigned number, char *beside)
+{
+    int length = snprintf(beside, PATH_MAX, "%s-%u", path, number);
+    return length > 0 && length < PATH_MAX;
 }
 
 static bool write_whole(int fd, const char *text, size_t bytes)

@@ -21,7 +21,6 @@ static _Atomic uint64_t generations;
 struct traceml_session {
     struct tml_session_files files;
     struct tml_sampler *sampler;
-    char *run_dir;
     unsigned stop_ms;
 };
 
@@ -69,7 +68,6 @@ static enum traceml_status fail(enum traceml_status status, char *error, size_t 
 static void free_session(struct traceml_session *session)
 {
     tml_session_files_close(&session->files);
-    free(session->run_dir);
     free(session);
 }
 
@@ -109,9 +107,11 @@ static enum traceml_status check(const struct traceml_options *options, char *er
 static enum traceml_status build(struct traceml_session *session, const struct traceml_options *options, char *error,
                                  size_t error_bytes)
 {
-    enum traceml_status status = tml_run_dir_choose(options, &session->run_dir, error, error_bytes);
+    char *run_dir;
+    enum traceml_status status = tml_run_dir_choose(options, &run_dir, error, error_bytes);
     if (status == TRACEML_OK)
-        status = tml_session_files_open(&session->files, options, session->run_dir, error, error_bytes);
+        status = tml_session_files_open(&session->files, options, run_dir, error, error_bytes);
+    free(run_dir);
     if (status == TRACEML_OK && (status = start_sampler(session, options)) != TRACEML_OK)
         fail(status, error, error_bytes, "cannot start the sampler thread");
     return status;
@@ -188,5 +188,5 @@ enum traceml_status tml_session_flush(struct traceml_session *session, unsigned 
 
 const char *tml_session_run_dir(const struct traceml_session *session)
 {
-    return session->run_dir;
+    return tml_session_files_run_dir(&session->files);
 }

@@ -1,6 +1,8 @@
 #include "session_files.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 
 #define SCHEMA_VERSION "2.0"
 #define RETRY_NS TML_NS_PER_S
+#define MOST_NAMES_TRIED 1000
 
 /* ---- Settings ---- */
 
@@ -62,13 +65,14 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
         snprintf(error, error_bytes, "environment_json is no JSON object");
         return status;
     }
-    files->run_dir = strdup(run_dir);
+    files->chosen_dir = strdup(run_dir);
     files->program = strdup(options->program);
-    files->run_name = strdup(strrchr(run_dir, '/') + 1);
-    if (!files->run_dir || !files->program || !files->run_name) {
+    if (!files->chosen_dir || !files->program) {
         snprintf(error, error_bytes, "out of memory");
         return TRACEML_OUT_OF_MEMORY;
     }
+    files->run_dir = files->chosen_dir;
+    files->fresh = !options->adopt_run_dir;
     files->rank = options->rank;
     files->local_rank = options->local_rank;
     files->world_size = options->world_size;
@@ -107,6 +111,17 @@ enum traceml_status tml_session_files_status(struct tml_session_files *files)
 {
     /* Relaxed: flush waits on the sampler's lock, which orders it. */
     return atomic_load_explicit(&files->status, memory_order_relaxed);
+}
+
+const char *tml_session_files_run_dir(const struct tml_session_files *files)
+{
+    /* Acquire, with the release in open_dir(): the text before the pointer. */
+    return atomic_load_explicit(&files->run_dir, memory_order_acquire);
+}
+
+static const char *run_name(const struct tml_session_files *files)
+{
+    return strrchr(tml_session_files_run_dir(files), '/') + 1;
 }
 
 /* ---- Lines ---- */
@@ -159,7 +174,7 @@ static void add_header(struct tml_session_files *files)
     tml_json_begin_object(&writer, "header");
     tml_json_write_raw(&writer, "schema_version", SCHEMA_VERSION);
     tml_json_write_string(&writer, "traceml_version", traceml_version());
-    tml_json_write_string(&writer, "run_name", files->run_name);
+    tml_json_write_string(&writer, "run_name", run_name(files));
     tml_json_write_string(&writer, "program", files->program);
     tml_json_write_int(&writer, "rank", files->rank);
     tml_json_write_int(&writer, "local_rank", files->local_rank);
@@ -235,7 +250,7 @@ static enum traceml_status write_manifest(struct tml_session_files *files, const
     tml_json_begin_object(&writer, NULL);
     tml_json_write_raw(&writer, "schema_version", SCHEMA_VERSION);
     tml_json_write_string(&writer, "traceml_version", traceml_version());
-    tml_json_write_string(&writer, "run_name", files->run_name);
+    tml_json_write_string(&writer, "run_name", run_name(files));
     tml_json_write_string(&writer, "program", files->program);
     tml_json_write_string(&writer, "started_at", files->started_at);
     tml_json_write_int(&writer, "world_size", files->world_size);
@@ -252,10 +267,26 @@ static enum traceml_status write_manifest(struct tml_session_files *files, const
 
 /* ---- Sink ---- */
 
+/* Two runs that start in one second choose one name: the second to write takes the next. */
+static int open_dir(struct tml_session_files *files)
+{
+    char path[PATH_MAX];
+    int fd = tml_run_dir_open(files->chosen_dir, files->fresh);
+    for (unsigned number = 2; fd < 0 && errno == EEXIST && files->fresh && number < MOST_NAMES_TRIED; number++) {
+        if (!tml_run_dir_beside(files->chosen_dir, number, path))
+            return -1;
+        fd = tml_run_dir_open(path, true);
+        if (fd >= 0 && (files->moved_dir = strdup(path)))
+            /* Release, with the acquire in tml_session_files_run_dir(). */
+            atomic_store_explicit(&files->run_dir, files->moved_dir, memory_order_release);
+    }
+    return fd;
+}
+
 static enum traceml_status open_files(struct tml_session_files *files)
 {
     if (files->dir_fd < 0)
-        files->dir_fd = tml_run_dir_open(files->run_dir);
+        files->dir_fd = open_dir(files);
     if (files->dir_fd < 0)
         return TRACEML_UNWRITABLE;
     enum traceml_status status = tml_step_file_open(files->dir_fd, files->rank, files->file_steps, &files->file);
@@ -369,9 +400,9 @@ void tml_session_files_close(struct tml_session_files *files)
 {
     if (files->dir_fd >= 0)
         close(files->dir_fd);
-    free(files->run_dir);
+    free(files->chosen_dir);
+    free(files->moved_dir);
     free(files->program);
-    free(files->run_name);
     free(files->environment);
     pthread_mutex_destroy(&files->lock);
 }

@@ -19,7 +19,9 @@
 
 struct tml_session_files {
     /* Settings, constant after open. */
-    char *run_dir, *program, *run_name;
+    char *program;
+    char *chosen_dir; /* as chosen at open */
+    bool fresh;       /* we make the directory; another may have made it since: then the next free name is ours */
     int rank, local_rank, world_size;
     uint64_t file_steps;
     int64_t flush_ns;
@@ -33,7 +35,9 @@ struct tml_session_files {
     _Atomic uint32_t armed;
 
     /* The sampler's, until it has stopped. */
-    int dir_fd; /* -1: not open yet */
+    int dir_fd;            /* -1: not open yet */
+    char *moved_dir;       /* where the files are instead of chosen_dir; NULL: there */
+    char *_Atomic run_dir; /* one of the two */
     struct tml_step_file *file;
     int64_t flushed_ns, open_failed_ns;
     uint64_t refused_rows; /* rows that found no file */
@@ -50,6 +54,8 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
 struct tml_sampler_sink tml_session_files_sink(struct tml_session_files *files);
 enum traceml_status tml_session_files_set_environment(struct tml_session_files *files, const char *json);
 void tml_session_files_set_armed(struct tml_session_files *files, enum traceml_phase phase, bool armed);
+/* Where the files are, or will be. Valid until close; changes at most once, with the first step. */
+const char *tml_session_files_run_dir(const struct tml_session_files *files);
 /* Of the last write; after the sampler has stopped, of the end line and the manifest. */
 enum traceml_status tml_session_files_status(struct tml_session_files *files);
 void tml_session_files_close(struct tml_session_files *files);

@@ -290,6 +290,7 @@ def _finish(run: _Run, reason: str) -> None:
     for module in reversed(run.hooks):
         module.remove()
     steps = _core.steps_completed()
+    run.run_dir = _core.run_dir()  # another run may have taken the name before our first step
     run.observed.publish()
     try:
         _core.close(reason, json.dumps(_run_section(run)))
@@ -340,6 +341,7 @@ def read_report(timeout_sec: float, options: dict[str, Any]) -> tuple[str, str] 
         try:
             if _run.is_ours():
                 _core.flush(int(max(timeout_sec, 0.0) * 1000))
+                _run.run_dir = _core.run_dir()
         except _core.Error as error:
             note(f"{_run.run_dir}: {error}")
         try:

@@ -282,11 +282,14 @@ def test_a_model_on_the_second_gpu_leaves_no_context_on_the_first(tmp_path: Path
                 optimizer.step()
         torch.cuda.synchronize(1)
         traceml.shutdown()
-        print("before", before, "after", active_contexts())
+        print("contexts", json.dumps([before, active_contexts()]))
         """,
     )
-    before, after = output.split("before")[1].split("after")
-    assert before.strip() == after.strip()
+    before, after = json.loads(
+        next(line for line in output.splitlines() if line.startswith("contexts")).split(" ", 1)[1]
+    )
+    assert 0 not in before
+    assert after == before
     assert steps[-1]["in"]["forward"]["gpu_ms"] is not None
 
 

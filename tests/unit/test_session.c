@@ -83,6 +83,20 @@ static void a_run_name_that_is_taken_is_refused_and_nothing_overwritten(void **s
     assert_int_equal(run.row_count, 1);
 }
 
+static void a_name_that_was_taken_before_the_first_step_gets_a_number(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    assert_int_equal(mkdir(run.run_dir, 0777), 0); /* another run of the same second was faster */
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    traceml_flush(run.session, 1000);
+    assert_string_equal(strrchr(traceml_run_dir(run.session), '/'), "/run-2");
+    snprintf(run.run_dir, sizeof run.run_dir, "%s", traceml_run_dir(run.session));
+    assert_int_equal(session_fixture_close(), TRACEML_OK);
+    assert_int_equal(run.row_count, 1);
+}
+
 static void one_session_is_open_at_a_time(void **state)
 {
     (void)state;
@@ -228,6 +242,7 @@ int main(void)
         TEST(a_logs_directory_that_cannot_be_made_is_refused_in_one_line),
         TEST(options_that_make_no_sense_are_refused),
         TEST(a_run_name_that_is_taken_is_refused_and_nothing_overwritten),
+        TEST(a_name_that_was_taken_before_the_first_step_gets_a_number),
         TEST(one_session_is_open_at_a_time),
         TEST(nothing_is_written_before_the_first_step),
         TEST(an_aborted_step_is_kept_and_the_numbering_goes_on),
