@@ -1,5 +1,5 @@
-"""What an event record costs inside a real step: the tiny MLP on the GPU with ten calls of a C function that does nothing,
-and with ten `cudaEventRecord` at the places where TraceML has its own; blocks of steps in shuffled order.
+"""What an event record costs inside a real step: the tiny MLP on the GPU with ten calls of a C function that does
+nothing, and with ten `cudaEventRecord` at the places where TraceML has its own; blocks of steps in shuffled order.
 
 The bound for a traced step is stated in event records: this is what one costs where it is made, not in a hot loop.
 
