@@ -109,7 +109,7 @@ void tml_verdict_free(struct tml_verdict *verdict);
 
 /* "forward", "data loader", ... for a sentence. */
 const char *tml_phase_words(unsigned phase);
-/* "64 %", "<1 %". `out` has TML_PERCENT_BYTES. */
+/* "64 %", "<1 %", ">999 %". `out` has TML_PERCENT_BYTES. */
 #define TML_PERCENT_BYTES 16
 const char *tml_percent(double share, char out[TML_PERCENT_BYTES]);
 /* Why a rule abstained: "forward: seen in 1 of 30 steps". */

@@ -27,8 +27,10 @@ const char *tml_phase_words(unsigned phase)
 const char *tml_percent(double share, char out[TML_PERCENT_BYTES])
 {
     double percent = share * 100 + (share < 0 ? -0.5 : 0.5);
-    int whole = percent > 1e6 ? 1000000 : percent < -1e6 ? -1000000 : (int)percent;
-    snprintf(out, TML_PERCENT_BYTES, share > 0 && whole == 0 ? "<1 %%" : "%d %%", whole);
+    if (percent >= 1000 || percent <= -1000) /* of a whole that is next to nothing: wider than its column otherwise */
+        snprintf(out, TML_PERCENT_BYTES, share > 0 ? ">999 %%" : "<-999 %%");
+    else
+        snprintf(out, TML_PERCENT_BYTES, share > 0 && (int)percent == 0 ? "<1 %%" : "%d %%", (int)percent);
     return out;
 }
 

@@ -383,6 +383,9 @@ static void seconds_and_percents_keep_their_size(void **state)
     assert_string_equal(tml_percent(0.004, share), "<1 %");
     assert_string_equal(tml_percent(0, share), "0 %");
     assert_string_equal(tml_percent(0.636, share), "64 %");
+    assert_string_equal(tml_percent(9.99, share), "999 %");
+    assert_string_equal(tml_percent(350.61, share), ">999 %");
+    assert_string_equal(tml_percent(-350.61, share), "<-999 %");
     assert_string_equal(tml_percent(-0.02, share), "-2 %");
 }
 
