@@ -32,13 +32,8 @@ void *tml_event_pool_take_owner(struct tml_event_pool *pool, struct tml_cuda *cu
 {
     if (pool->free_count == 0)
         collect_returned(pool);
-    if (pool->free_count) {
-        void *event = pool->free[--pool->free_count];
-        /* The sampler read the next one on another core: let it come back while this one is used. */
-        if (pool->free_count)
-            __builtin_prefetch(pool->free[pool->free_count - 1], 1);
-        return event;
-    }
+    if (pool->free_count)
+        return pool->free[--pool->free_count];
     if (pool->created >= pool->limit)
         return NULL;
     void *event = tml_cuda_event_create(cuda, pool->device);

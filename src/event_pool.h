@@ -32,7 +32,7 @@ struct tml_event_pool {
 /* NULL when memory is out. Nothing is created on the device yet. */
 struct tml_event_pool *tml_event_pool_new(int device, uint32_t limit);
 
-/* A free event; creates one while fewer than `limit` exist, so the first steps of a thread fill the pool. NULL: none. */
+/* A free event; makes one while fewer than `limit` exist, so the first steps of a thread fill the pool. NULL: none. */
 void *tml_event_pool_take_owner(struct tml_event_pool *pool, struct tml_cuda *cuda);
 /* An event that was taken and whose record never left this thread. */
 void tml_event_pool_untake_owner(struct tml_event_pool *pool, void *event);

@@ -22,7 +22,7 @@
 enum traceml_status tml_run_dir_choose(const struct traceml_options *options, char **path, char *error,
                                        size_t error_bytes);
 
-/* Makes it if need be and opens it (O_DIRECTORY, O_CLOEXEC); -1 with errno. `fresh`: it must not be there yet (EEXIST). */
+/* Makes it if need be and opens it (O_DIRECTORY, O_CLOEXEC); -1 with errno. `fresh`: it must not exist yet (EEXIST). */
 int tml_run_dir_open(const char *path, bool fresh);
 
 /* The path with a number behind it: what a run takes whose directory was made by another in the meantime. Into a buffer

@@ -116,8 +116,8 @@ static bool in_step(const struct tml_record *step, const struct tml_record *span
     return span->begin_ns >= step->begin_ns;
 }
 
-/* A fetch with gradients off, before the step, feeds a validation and no step: its time is part of pre_step_other. (It is
- * not called evaluation: of a validation it is only a part.) */
+/* A fetch with gradients off, before the step, feeds a validation and no step: its time is part of pre_step_other. (It
+ * is not called evaluation: of a validation it is only a part.) */
 static bool feeds_no_step(const struct tml_record *step, const struct tml_record *span)
 {
     return span->phase == TRACEML_PHASE_DATALOADER_FETCH && (span->flags & TRACEML_SPAN_NO_GRAD) &&
