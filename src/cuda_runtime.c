@@ -112,8 +112,8 @@ bool tml_cuda_device_live(struct tml_cuda *cuda, int device)
 {
     if (device < 0 || device >= TML_CUDA_MAX_DEVICES || !tml_cuda_usable(cuda))
         return false;
-    /* Relaxed: a context that was active once is all that is asked; nothing is read through it. */
-    if (atomic_load_explicit(&cuda->live[device], memory_order_relaxed))
+    /* Acquire, with the release below: without many_devices a record could go to another device than its event's. */
+    if (atomic_load_explicit(&cuda->live[device], memory_order_acquire))
         return true;
     unsigned flags;
     int active = 0, count = 0;
@@ -122,41 +122,53 @@ bool tml_cuda_device_live(struct tml_cuda *cuda, int device)
     if (cuda->cudaGetDeviceCount(&count) != 0)
         cuda->cudaGetLastError();
     atomic_store_explicit(&cuda->many_devices, count != 1, memory_order_relaxed);
-    atomic_store_explicit(&cuda->live[device], true, memory_order_relaxed);
+    atomic_store_explicit(&cuda->live[device], true, memory_order_release);
     return true;
 }
 
 /*
  * Makes `device` current where a handle below FIRST_REAL_STREAM, or a new event, means the current one. *previous is
- * what leave_device() puts back, -1 for nothing. False when the current device has no context: a switch back makes one.
+ * what leave_device() puts back, -1 for nothing. False when the switch fails, or when the current device has no
+ * context: a switch back makes one.
  * (PyTorch does the same: it leaves the device that it used last current until another one is live.)
  */
 static bool enter_device(struct tml_cuda *cuda, int device, int *previous)
 {
     int current = device;
     *previous = -1;
-    /* Relaxed: written before `live`, by whoever asked first; reading it too early only costs the question below. */
-    if (!atomic_load_explicit(&cuda->many_devices, memory_order_relaxed) || cuda->cudaGetDevice(&current) != 0 ||
-        current == device)
+    /* Relaxed: whoever comes here has found the device live, by an acquire. */
+    if (!atomic_load_explicit(&cuda->many_devices, memory_order_relaxed))
         return true;
-    if (!tml_cuda_device_live(cuda, current))
+    int error = cuda->cudaGetDevice(&current);
+    if (error == 0 && current == device)
+        return true;
+    if (error == 0 && !tml_cuda_device_live(cuda, current))
         return false;
-    cuda->cudaSetDevice(device);
-    *previous = current;
-    return true;
+    if (error == 0)
+        error = cuda->cudaSetDevice(device);
+    if (error == 0)
+        *previous = current;
+    else
+        failed(cuda, error);
+    return error == 0;
 }
 
 static void leave_device(struct tml_cuda *cuda, int previous)
 {
-    if (previous >= 0)
-        cuda->cudaSetDevice(previous);
+    int error = previous >= 0 ? cuda->cudaSetDevice(previous) : 0;
+    if (error != 0)
+        failed(cuda, error);
 }
 
 void tml_cuda_prepare_sampler(struct tml_cuda *cuda, int device)
 {
     int mode = CAPTURE_MODE_RELAXED;
-    if (cuda->cudaSetDevice(device) != 0 || cuda->cudaThreadExchangeStreamCaptureMode(&mode) != 0)
-        cuda->cudaGetLastError();
+    if (!tml_cuda_usable(cuda) ||
+        (cuda->cudaSetDevice(device) == 0 && cuda->cudaThreadExchangeStreamCaptureMode(&mode) == 0))
+        return;
+    cuda->cudaGetLastError();
+    /* Relaxed: see failed(). Rather no device time than a query that breaks somebody's capture. */
+    atomic_store_explicit(&cuda->broken, true, memory_order_relaxed);
 }
 
 bool tml_cuda_device_name(struct tml_cuda *cuda, int device, char *name, int bytes)
@@ -218,6 +230,8 @@ int tml_cuda_query(struct tml_cuda *cuda, void *event)
 int64_t tml_cuda_elapsed_ns(struct tml_cuda *cuda, void *begin, void *end)
 {
     float ms = 0;
+    if (!tml_cuda_usable(cuda)) /* it may have broken since the events were asked */
+        return TML_NS_NONE;
     int error = cuda->cudaEventElapsedTime(&ms, begin, end);
     if (error == 0)
         return llround((double)ms * TML_NS_PER_MS);

@@ -86,7 +86,7 @@ int tml_cuda_query(struct tml_cuda *cuda, void *event);
 int64_t tml_cuda_elapsed_ns(struct tml_cuda *cuda, void *begin, void *end);
 
 /* Called once by the sampler when a device is live: makes that device current and the thread's capture mode relaxed, so
- * that a query makes no context elsewhere and breaks no capture. */
+ * that a query makes no context elsewhere and breaks no capture. A failure marks the runtime broken. */
 void tml_cuda_prepare_sampler(struct tml_cuda *cuda, int device);
 
 /* Name of a live device into `name`; false where the driver does not say. */

@@ -22,7 +22,7 @@ struct sweep {
     unsigned open_of_phase[TRACEML_PHASE_COUNT];
     int64_t cursor_ns; /* all before is attributed */
     int64_t own_ns;    /* own cost that stands at the cursor */
-    int64_t step_begin_ns;
+    int64_t step_begin_ns, step_end_ns;
 };
 
 /* Adds the part of [from, to) before and after the step's begin to its region. */
@@ -62,28 +62,31 @@ static void close_until(struct sweep *sweep, int64_t now_ns)
     }
 }
 
-/* The step's own span is the frame, not a phase: its uncovered inside is the residual. */
+/* The step's own span is the frame, not a phase: its uncovered inside is the residual, whatever is around the step. */
 static int owner_of(const struct sweep *sweep, int phase)
 {
+    if (phase == TRACEML_PHASE_STEP)
+        return NOBODY;
     int outer = sweep->depth ? sweep->stack[sweep->depth - 1].owner : NOBODY;
-    if (outer == TRACEML_PHASE_EVALUATION || outer == TRACEML_PHASE_CHECKPOINT)
-        return outer;
-    return phase == TRACEML_PHASE_STEP ? NOBODY : phase;
+    return outer == TRACEML_PHASE_EVALUATION || outer == TRACEML_PHASE_CHECKPOINT ? outer : phase;
 }
 
 static void open(struct sweep *sweep, const struct tml_ledger_span *span)
 {
+    if (span->begin_ns >= sweep->step_end_ns)
+        return;
     close_until(sweep, span->begin_ns);
     advance(sweep, span->begin_ns, span->before_begin_ns);
-    int64_t end_ns = span->end_ns;
+    int64_t end_ns = span->end_ns < sweep->step_end_ns ? span->end_ns : sweep->step_end_ns;
     if (sweep->depth && sweep->stack[sweep->depth - 1].end_ns < end_ns)
         end_ns = sweep->stack[sweep->depth - 1].end_ns;
     int64_t begin_ns = span->begin_ns > sweep->cursor_ns ? span->begin_ns : sweep->cursor_ns;
     if (end_ns <= begin_ns || sweep->depth == MAX_DEPTH)
         return;
-    if (sweep->open_of_phase[span->phase]++ == 0)
-        split(sweep, sweep->ledger->inclusive_ns, span->phase, begin_ns, end_ns);
     int owner = owner_of(sweep, span->phase);
+    bool swallowed = owner != NOBODY && owner != span->phase;
+    if (sweep->open_of_phase[span->phase]++ == 0 && !swallowed)
+        split(sweep, sweep->ledger->inclusive_ns, span->phase, begin_ns, end_ns);
     sweep->stack[sweep->depth++] = (struct open_member){end_ns, span->phase, owner, span->after_end_ns};
     sweep->own_ns += span->after_begin_ns;
 }
@@ -120,6 +123,7 @@ void tml_ledger_close(struct tml_ledger *ledger, struct tml_ledger_span *spans, 
                                                                   : step_begin_ns,
         .own_ns = has_beginning ? carried_ns : 0,
         .step_begin_ns = step_begin_ns,
+        .step_end_ns = step_end_ns,
     };
     for (unsigned i = 0; i < count; i++)
         open(&sweep, &spans[i]);

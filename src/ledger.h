@@ -40,8 +40,9 @@ struct tml_ledger {
 /*
  * Members in any order; the array is sorted in place. The iteration reaches from `iteration_begin_ns` (TML_NS_NONE: it
  * has no beginning, then the pre-step remainder is none either) over the step's begin to its end. The innermost span
- * owns an instant; what happens inside evaluation or checkpoint is theirs; inside the step's own span and outside of
- * any other is residual. Our own cost is taken out of what it fell into, never more than was there. Spans of one thread
+ * owns an instant; what happens inside evaluation or checkpoint is theirs alone, inclusive times too; inside the step's
+ * own span and outside of any other inside it is residual. What reaches beyond the iteration (a span around several
+ * steps) is cut off there. Our own cost is taken out of what it fell into, never more than was there. Spans of one thread
  * or stream nest; if they do not, the earlier one keeps the overlap. The step's span must be a member.
  * `carried_ns`: own cost at the very beginning, of the previous step's end.
  */

@@ -134,7 +134,22 @@ static void push(struct tml_recorder *recorder, const struct tml_record *record)
     unmark(recorder, record->device, record->end_event);
 }
 
-/* Closes the innermost open span. `whole`: it was ended by its own call, so that a device bracket can be closed too. */
+/* Release, all three: whoever sees the new iteration finds the step's record pushed. Partner: the acquire of the
+ * compare-exchange in step_begin and of tml_recorder_here(). */
+static void finish_step(unsigned flags)
+{
+    atomic_fetch_add_explicit(&tml_recording.iteration, 1, memory_order_release);
+    if (!(flags & TRACEML_SPAN_ABORTED)) {
+        /* Relaxed: a count. */
+        uint64_t completed = atomic_fetch_add_explicit(&tml_recording.completed, 1, memory_order_relaxed) + 1;
+        if (completed == tml_recording.max_steps)
+            atomic_store_explicit(&tml_recording.admitting, false, memory_order_release);
+    }
+    atomic_store_explicit(&tml_recording.step_owner, NULL, memory_order_release);
+}
+
+/* Closes the innermost open span. `whole`: it was ended by its own call, so that a device bracket can be closed too.
+ * A step ends here whoever closes it: one that stayed owned would refuse every later one. */
 static void close_top(struct tml_recorder *recorder, int64_t end_ns, unsigned flags, bool whole)
 {
     struct tml_open_span *open = &recorder->open[--recorder->depth];
@@ -162,6 +177,8 @@ static void close_top(struct tml_recorder *recorder, int64_t end_ns, unsigned fl
         record.no_device = record.no_device ? record.no_device : TML_REASON_EVENTS_LOST;
     }
     push(recorder, &record);
+    if (record.phase == TRACEML_PHASE_STEP)
+        finish_step(flags);
 }
 
 /* The index of the span if it is still open; -1 for a stale or empty token. */
@@ -173,12 +190,12 @@ static int index_of(const struct tml_recorder *recorder, traceml_span span)
     return index < recorder->depth && recorder->open[index].token == span ? (int)index : -1;
 }
 
-static bool close_span(struct tml_recorder *recorder, traceml_span span, unsigned flags)
+void tml_recorder_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags)
 {
     int64_t end_ns = tml_now_ns();
     int index = index_of(recorder, span);
     if (index < 0)
-        return false;
+        return;
     /* What was left open inside: an exception passed by its end. */
     while (recorder->depth > (uint32_t)index + 1)
         close_top(recorder, end_ns, TRACEML_SPAN_ABORTED, false);
@@ -187,18 +204,12 @@ static bool close_span(struct tml_recorder *recorder, traceml_span span, unsigne
     close_top(recorder, end_ns, flags, true);
     if (sampled)
         add_cost(recorder, events, TML_COST_END, tml_now_ns() - end_ns);
-    return true;
 }
 
 traceml_span tml_recorder_begin_owner(struct tml_recorder *recorder, enum traceml_phase phase,
                                       struct traceml_stream stream)
 {
     return open_span(recorder, phase, stream);
-}
-
-void tml_recorder_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags)
-{
-    close_span(recorder, span, flags);
 }
 
 void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span)
@@ -212,6 +223,23 @@ void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span)
     struct tml_open_span *open = &recorder->open[--recorder->depth];
     recorder->phase_depth[open->phase]--;
     unmark(recorder, open->device, open->begin_event);
+    if (open->phase == TRACEML_PHASE_STEP) /* Release: as at its end. */
+        atomic_store_explicit(&tml_recording.step_owner, NULL, memory_order_release);
+}
+
+void tml_recorder_abandon_owner(struct tml_recorder *recorder)
+{
+    int64_t now_ns = recorder->depth ? tml_now_ns() : 0;
+    while (recorder->depth)
+        close_top(recorder, now_ns, TRACEML_SPAN_ABORTED, false);
+}
+
+void tml_recorder_forget_sampler(struct tml_recorder *recorder)
+{
+    while (recorder->depth) {
+        struct tml_open_span *open = &recorder->open[--recorder->depth];
+        unmark(recorder, open->device, open->begin_event);
+    }
 }
 
 /* ---- Steps ---- */
@@ -237,19 +265,4 @@ traceml_span tml_recorder_step_begin_owner(struct tml_recorder *recorder, struct
     if (span < 0)
         atomic_store_explicit(&tml_recording.step_owner, NULL, memory_order_release);
     return span;
-}
-
-void tml_recorder_step_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags)
-{
-    if (!close_span(recorder, span, flags))
-        return;
-    /* Release, here and below: whoever sees the new iteration finds the step's record pushed. Partner: the acquire of
-     * the compare-exchange above and of tml_recorder_here(). */
-    atomic_fetch_add_explicit(&tml_recording.iteration, 1, memory_order_release);
-    if (!(flags & TRACEML_SPAN_ABORTED)) {
-        uint64_t completed = atomic_fetch_add_explicit(&tml_recording.completed, 1, memory_order_relaxed) + 1;
-        if (completed == tml_recording.max_steps)
-            atomic_store_explicit(&tml_recording.admitting, false, memory_order_release);
-    }
-    atomic_store_explicit(&tml_recording.step_owner, NULL, memory_order_release);
 }

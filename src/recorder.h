@@ -85,15 +85,21 @@ struct tml_recording {
 extern struct tml_recording tml_recording;
 
 /* The calling thread's recorder for the open session, claimed on first use; NULL when not admitting, or if there is no
- * free one (counted). */
+ * free one. */
 struct tml_recorder *tml_recorder_here(void);
+/* The same to begin a span with: that there is no free one is counted. */
+struct tml_recorder *tml_recorder_for_span(void);
 
 traceml_span tml_recorder_begin_owner(struct tml_recorder *recorder, enum traceml_phase phase,
                                       struct traceml_stream stream);
 void tml_recorder_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags);
 void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span);
 traceml_span tml_recorder_step_begin_owner(struct tml_recorder *recorder, struct traceml_stream stream);
-void tml_recorder_step_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags);
+
+/* Ends what is open as aborted: the thread ends. */
+void tml_recorder_abandon_owner(struct tml_recorder *recorder);
+/* Gives the events of what is open back to the pool and makes no record: the session ends. The owner has stopped. */
+void tml_recorder_forget_sampler(struct tml_recorder *recorder);
 
 /* The recorder of a slot below TML_RECORDERS; NULL while it was never claimed. Any thread. */
 struct tml_recorder *tml_recorder_at(unsigned index);

@@ -19,11 +19,16 @@ static _Thread_local struct tml_recorder *mine;
 static tss_t at_thread_exit;
 static once_flag once = ONCE_FLAG_INIT;
 
-static void retire(void *recorder)
+/* At the end of a thread. What it left open would keep its events, and a step all other threads from theirs. */
+static void retire(void *argument)
 {
+    struct tml_recorder *recorder = argument;
+    if (tml_recorder_here() == recorder)
+        tml_recorder_abandon_owner(recorder);
+    /* Whatever of this thread still records (another destructor) claims anew: this one may be another thread's by then. */
+    mine = NULL;
     /* Release, with the acquire in reuse_sampler: the thread's last records are in the ring before it is drained. */
-    atomic_store_explicit(&registry[((struct tml_recorder *)recorder)->index].state, STATE_RETIRED,
-                          memory_order_release);
+    atomic_store_explicit(&registry[recorder->index].state, STATE_RETIRED, memory_order_release);
 }
 
 static void create_key(void)
@@ -86,9 +91,6 @@ static struct tml_recorder *claim_here(void)
         mine->tenant++;
         start_over(mine, 0);
         tss_set(at_thread_exit, mine);
-    } else {
-        /* Relaxed: a counter. */
-        atomic_fetch_add_explicit(&tml_recording.no_ring, 1, memory_order_relaxed);
     }
     return mine;
 }
@@ -103,6 +105,15 @@ struct tml_recorder *tml_recorder_here(void)
     uint64_t generation = atomic_load_explicit(&tml_recording.generation, memory_order_relaxed);
     if (recorder && recorder->generation != generation)
         start_over(recorder, generation);
+    return recorder;
+}
+
+struct tml_recorder *tml_recorder_for_span(void)
+{
+    struct tml_recorder *recorder = tml_recorder_here();
+    /* Relaxed, both: a counter, and a span that is begun while the session closes may count either way. */
+    if (!recorder && atomic_load_explicit(&tml_recording.admitting, memory_order_relaxed))
+        atomic_fetch_add_explicit(&tml_recording.no_ring, 1, memory_order_relaxed);
     return recorder;
 }
 
@@ -191,14 +202,19 @@ void tml_recorders_forked_child(void)
         if (atomic_load_explicit(&cuda.live[device], memory_order_relaxed))
             /* CUDA does not survive a fork: no call in this process. */
             atomic_store_explicit(&cuda.broken, true, memory_order_relaxed);
+    /* Perhaps another thread held it. */
+    atomic_flag_clear_explicit(&cuda.driver_lookup, memory_order_relaxed);
     struct tml_recorder *recorder;
     for (unsigned slot = 0; slot < TML_RECORDERS; slot++) {
-        if (!(recorder = tml_recorder_at(slot)))
+        if (!(recorder = tml_recorder_at(slot))) { /* perhaps a thread was just claiming it */
+            atomic_store_explicit(&registry[slot].state, 0, memory_order_relaxed);
             continue;
+        }
         for (int device = 0; device < TML_CUDA_MAX_DEVICES; device++) {
             tml_event_pool_free(atomic_load_explicit(&recorder->pool[device], memory_order_relaxed));
             atomic_store_explicit(&recorder->pool[device], NULL, memory_order_relaxed);
         }
+        recorder->depth = 0; /* what is open holds an event that is the parent's */
         if (recorder != mine)
             atomic_store_explicit(&registry[slot].state, STATE_FREE, memory_order_relaxed);
     }

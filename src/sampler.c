@@ -38,12 +38,17 @@ static bool close_one(struct tml_sampler *sampler, int64_t now_ns, bool give_up)
     return true;
 }
 
+static void prepare(struct tml_sampler *sampler, int device)
+{
+    if (!sampler->prepared)
+        tml_cuda_prepare_sampler(tml_recording.cuda, device);
+    sampler->prepared = true;
+}
+
 static void look_at_device(struct tml_sampler *sampler, const struct tml_record *record)
 {
-    if (record->begin_event && !sampler->prepared) {
-        tml_cuda_prepare_sampler(tml_recording.cuda, record->device);
-        sampler->prepared = true;
-    }
+    if (record->begin_event)
+        prepare(sampler, record->device);
     sampler->wants_cuda = sampler->wants_cuda || (record->device >= 0 && record->no_device == TML_REASON_NO_CUDA);
 }
 
@@ -97,19 +102,17 @@ static void tick(struct tml_sampler *sampler, bool give_up)
 
 /* ---- The thread ---- */
 
-static void add_ms(struct timespec *time, unsigned ms)
-{
-    int64_t ns = time->tv_nsec + ms * TML_NS_PER_MS;
-    time->tv_sec += ns / TML_NS_PER_S;
-    time->tv_nsec = ns % TML_NS_PER_S;
-}
-
-/* Lock held. Twice the period while nothing is pending on a device: rings are large enough. */
+/* Lock held. Twice the period while nothing is pending on a device: rings are large enough. Not beyond what a flush may
+ * wait, and not at all when one was asked for since the tick began: its signal found nobody waiting. */
 static void sleep_a_tick(struct tml_sampler *sampler)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    add_ms(&until, sampler->options.tick_ms * (tml_step_table_pending(&sampler->table) ? 1 : 2));
+    int64_t period_ns = sampler->options.tick_ms * TML_NS_PER_MS;
+    int64_t until_ns = tml_now_ns() + period_ns * (tml_step_table_pending(&sampler->table) ? 1 : 2);
+    if (sampler->stop || sampler->flush_wanted != sampler->flush_ticked)
+        return;
+    if (sampler->flush_served != sampler->flush_wanted && sampler->flush_deadline_ns < until_ns)
+        until_ns = sampler->flush_deadline_ns;
+    struct timespec until = {.tv_sec = until_ns / TML_NS_PER_S, .tv_nsec = until_ns % TML_NS_PER_S};
     pthread_cond_timedwait(&sampler->wake, &sampler->lock, &until);
 }
 
@@ -142,19 +145,28 @@ static void serve_flush(struct tml_sampler *sampler)
     pthread_cond_broadcast(&sampler->wake);
 }
 
+static void empty_pool(struct tml_sampler *sampler, struct tml_event_pool *pool)
+{
+    if (pool->created)
+        prepare(sampler, pool->device); /* no record with events may have come: to destroy one can make a context too */
+    tml_event_pool_empty_sampler(pool, tml_recording.cuda);
+}
+
 static void finish(struct tml_sampler *sampler)
 {
     /* Twice: a step whose end came in a tick's second drain is whole after the next. */
     tick_and_hand_over(sampler, true);
     tick_and_hand_over(sampler, true);
-    tml_step_table_give_back(&sampler->table.previous_end);
+    tml_step_table_abandon(&sampler->table);
     for (unsigned i = 0; i < TML_RECORDERS; i++) {
         struct tml_recorder *recorder = tml_recorder_at(i);
+        if (recorder)
+            tml_recorder_forget_sampler(recorder);
         for (int device = 0; recorder && device < TML_CUDA_MAX_DEVICES; device++) {
             /* Acquire, with the release in the recorder's pool_of(). */
             struct tml_event_pool *pool = atomic_load_explicit(&recorder->pool[device], memory_order_acquire);
             if (pool)
-                tml_event_pool_empty_sampler(pool, tml_recording.cuda);
+                empty_pool(sampler, pool);
         }
     }
 }
@@ -169,8 +181,7 @@ static void *run(void *argument)
         pthread_mutex_unlock(&sampler->lock);
         sampler->sink.idle(sampler->sink.context, tml_now_ns());
         pthread_mutex_lock(&sampler->lock);
-        if (!sampler->stop)
-            sleep_a_tick(sampler);
+        sleep_a_tick(sampler);
     }
     finish(sampler);
     pthread_mutex_unlock(&sampler->lock);
@@ -217,8 +228,11 @@ struct tml_sampler *tml_sampler_start(const struct tml_sampler_options *options,
 void tml_sampler_flush(struct tml_sampler *sampler, unsigned timeout_ms)
 {
     pthread_mutex_lock(&sampler->lock);
+    int64_t deadline_ns = tml_now_ns() + timeout_ms * TML_NS_PER_MS;
+    /* Requests are served together: nobody waits longer than he asked for because of another. */
+    if (sampler->flush_served == sampler->flush_wanted || deadline_ns < sampler->flush_deadline_ns)
+        sampler->flush_deadline_ns = deadline_ns;
     uint64_t mine = ++sampler->flush_wanted;
-    sampler->flush_deadline_ns = tml_now_ns() + timeout_ms * TML_NS_PER_MS;
     pthread_cond_broadcast(&sampler->wake);
     while (sampler->flush_served < mine)
         pthread_cond_wait(&sampler->wake, &sampler->lock);

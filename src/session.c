@@ -16,6 +16,7 @@
 /* The open session, for the fork handlers; NULL: none. */
 static struct traceml_session *_Atomic current;
 static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
+static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER; /* held over a fork: `current` stays meanwhile */
 static _Atomic uint64_t generations;
 
 struct traceml_session {
@@ -28,7 +29,8 @@ struct traceml_session {
 
 static void before_fork(void)
 {
-    /* Acquire, with the release in open: the sampler is there. */
+    pthread_mutex_lock(&fork_lock);
+    /* Acquire, with the release in set_current(): the sampler is there. */
     struct traceml_session *session = atomic_load_explicit(&current, memory_order_acquire);
     if (session)
         tml_sampler_before_fork(session->sampler);
@@ -39,17 +41,26 @@ static void after_fork_parent(void)
     struct traceml_session *session = atomic_load_explicit(&current, memory_order_acquire);
     if (session)
         tml_sampler_after_fork(session->sampler);
+    pthread_mutex_unlock(&fork_lock);
 }
 
-/* The child has no sampler: it records nothing, and its copy of the session is left alone. */
+/* The child has no sampler: it records nothing, and its copy of the session is left alone. Without a session too it has
+ * recorders of threads that it lacks, and perhaps a CUDA that it must not call. */
 static void after_fork_child(void)
 {
-    struct traceml_session *session = atomic_load_explicit(&current, memory_order_acquire);
-    if (!session)
-        return;
+    pthread_mutex_unlock(&fork_lock);
     tml_recorders_forked_child();
     /* Relaxed: the child has one thread. */
     atomic_store_explicit(&current, NULL, memory_order_relaxed);
+}
+
+/* Not in the middle of a fork: its handlers must all see the same one. */
+static void set_current(struct traceml_session *session)
+{
+    pthread_mutex_lock(&fork_lock);
+    /* Release, with the acquire in is_open(). */
+    atomic_store_explicit(&current, session, memory_order_release);
+    pthread_mutex_unlock(&fork_lock);
 }
 
 static void install_fork_handlers(void)
@@ -97,6 +108,8 @@ static enum traceml_status check(const struct traceml_options *options, char *er
     if (!options || options->size != sizeof *options)
         return fail(TRACEML_INVALID_ARGUMENT, error, error_bytes,
                     "options were not filled in by traceml_options_init() of this version");
+    if (!options->logs_dir || !options->program)
+        return fail(TRACEML_INVALID_ARGUMENT, error, error_bytes, "logs_dir and program must not be NULL");
     if (options->rank < 0 || options->world_size < 1 || options->rank >= options->world_size)
         return fail(TRACEML_INVALID_ARGUMENT, error, error_bytes, "rank must be at least 0 and below world_size");
     if (options->tick_ms == 0 || options->flush_ms == 0)
@@ -137,8 +150,7 @@ enum traceml_status tml_session_open(const struct traceml_options *options, stru
         free_session(session);
         return status;
     }
-    /* Release, with the acquire in the fork handlers. */
-    atomic_store_explicit(&current, session, memory_order_release);
+    set_current(session);
     admit(options, 1 + atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed));
     *out = session;
     return TRACEML_OK;
@@ -159,9 +171,9 @@ enum traceml_status tml_session_close(struct traceml_session *session, const str
     /* Release, so that whoever still sees it open sees all of it; with the acquire in tml_recorder_here(). */
     atomic_store_explicit(&tml_recording.admitting, false, memory_order_release);
     session->files.end = end;
+    /* A fork from here on does not wait for the sampler, which is about to go: its child needs nothing of it. */
+    set_current(NULL);
     tml_sampler_stop(session->sampler, session->stop_ms);
-    /* Relaxed: fork handlers of other threads must not run beside close, as the header says. */
-    atomic_store_explicit(&current, NULL, memory_order_relaxed);
     enum traceml_status status = tml_session_files_status(&session->files);
     free_session(session);
     return status;

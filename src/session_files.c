@@ -188,7 +188,8 @@ static void write_end(void *context)
         struct tml_sampler_stats stats;
         tml_sampler_read_stats(files->sampler, &stats);
         tml_session_add_end(files, &stats, files->end, reason);
-        if (tml_step_file_close(files->file) != TRACEML_OK)
+        bool lost = tml_step_file_lost(files->file) > 0; /* a later write may have gone well again */
+        if (tml_step_file_close(files->file) != TRACEML_OK || lost)
             status = TRACEML_UNWRITABLE;
         files->file = NULL;
         if (files->rank == 0 && tml_session_write_manifest(files, reason) != TRACEML_OK)

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Stuck events that one tick asks for. */
+#define STUCK_A_TICK 32u
+
 bool tml_step_table_open(struct tml_step_table *table, int64_t deadline_ns)
 {
     *table =
@@ -115,15 +118,16 @@ uint64_t tml_step_table_pending(const struct tml_step_table *table)
 
 /* ---- Polling ---- */
 
-/* Events come back in the order in which they got stuck: the first that is pending ends the search. */
+/* The first few, and then they go to the back: one that never completes must not keep the others. */
 static void poll_stuck(struct tml_step_table *table)
 {
-    while (table->stuck_tail != table->stuck_head) {
-        const struct tml_table_event *event = &table->stuck[table->stuck_tail % TML_TABLE_STUCK];
-        if (!tml_cuda_usable(tml_recording.cuda) || tml_cuda_query(tml_recording.cuda, event->event) != 0)
-            return;
-        tml_step_table_give_back(event);
-        table->stuck_tail++;
+    uint32_t count = table->stuck_head - table->stuck_tail;
+    for (uint32_t i = 0; i < count && i < STUCK_A_TICK && tml_cuda_usable(tml_recording.cuda); i++) {
+        struct tml_table_event event = table->stuck[table->stuck_tail++ % TML_TABLE_STUCK];
+        if (tml_cuda_query(tml_recording.cuda, event.event) == 0)
+            tml_step_table_give_back(&event);
+        else
+            table->stuck[table->stuck_head++ % TML_TABLE_STUCK] = event;
     }
 }
 
@@ -134,9 +138,9 @@ static void poll_newest(struct tml_step_table *table)
         const struct tml_table_row *row = &table->rows[iteration % TML_TABLE_ROWS];
         if (row->step == TML_TABLE_NONE)
             continue;
-        const struct tml_record *step = &table->spans[row->step].record;
-        if (step->end_event && tml_cuda_usable(tml_recording.cuda) &&
-            tml_cuda_query(tml_recording.cuda, step->end_event) == 0) {
+        const struct tml_table_span *step = &table->spans[row->step];
+        if (step->record.end_event && tml_cuda_usable(tml_recording.cuda) &&
+            tml_cuda_query(tml_recording.cuda, step->record.end_event) == 0) {
             table->done_iteration = iteration;
             table->done = *step;
         }
@@ -148,7 +152,9 @@ void tml_step_table_poll(struct tml_step_table *table)
 {
     uint64_t lost = tml_recorders_loss(TML_LOSS_RING_FULL) + tml_recorders_loss(TML_LOSS_STACK_FULL) +
                     table->losses[TML_LOSS_ROW_FULL];
-    table->lossy = lost != table->losses_seen;
+    if (lost != table->losses_seen)
+        /* Relaxed: a loss that is seen is of an iteration that had begun. */
+        table->lossy_until = atomic_load_explicit(&tml_recording.iteration, memory_order_relaxed);
     table->losses_seen = lost;
     for (unsigned i = 0; i < 2 * TML_COST_HALVES; i++)
         table->cost_ns[i / TML_COST_HALVES][i % TML_COST_HALVES] =
@@ -179,6 +185,16 @@ void tml_step_table_skip(struct tml_step_table *table)
     table->previous_end_ns = TML_NS_NONE;
     table->next_step++;
     table->oldest++;
+}
+
+void tml_step_table_abandon(struct tml_step_table *table)
+{
+    for (; table->oldest <= table->newest; table->oldest++)
+        tml_step_table_release(table, &table->rows[table->oldest % TML_TABLE_ROWS]);
+    for (; table->stuck_tail != table->stuck_head; table->stuck_tail++)
+        tml_step_table_give_back(&table->stuck[table->stuck_tail % TML_TABLE_STUCK]);
+    tml_step_table_give_back(&table->previous_end);
+    table->previous_end.event = NULL;
 }
 
 /* A step whose own record was dropped: a later one is whole, so it will not come any more. */

@@ -52,16 +52,16 @@ struct tml_step_table {
 
     /* The previous step's end: where the next iteration begins. */
     int64_t previous_end_ns;
-    struct tml_record previous;          /* its record, without events; phase STEP */
+    struct tml_table_span previous;      /* its span, without events; phase STEP */
     struct tml_table_event previous_end; /* its end event, kept until the next row closes */
     uint64_t done_iteration;             /* the newest step whose end event is known to have completed */
-    struct tml_record done;              /* its record, for its stream */
+    struct tml_table_span done;          /* its span, for its stream */
     struct tml_ledger_span *members;     /* scratch for a ledger */
     struct tml_table_event *stuck;       /* timed out, given back once complete: ring */
     uint32_t stuck_head, stuck_tail;
     uint64_t losses[TML_LOSS_COUNT];      /* LATE, ROW_FULL, TIMED_OUT, NEGATIVE_REMAINDER */
     uint64_t losses_seen;                 /* records lost on the way here, as of the last tick */
-    bool lossy;                           /* some were lost since: rows closed now are partial */
+    uint64_t lossy_until;                 /* iterations up to this may lack some of them: their rows are partial */
     uint32_t cost_ns[2][TML_COST_HALVES]; /* of one span: [without, with events] */
 };
 
@@ -87,10 +87,33 @@ bool tml_step_table_next(struct tml_step_table *table, int64_t now_ns, bool give
 /* Gives the oldest iteration up: its step's record was lost. */
 void tml_step_table_skip(struct tml_step_table *table);
 
+/* Gives up all that is here, for the end: every event goes back to its pool, completed or not, to be destroyed there. */
+void tml_step_table_abandon(struct tml_step_table *table);
+
 /* Steps that have ended and are not closed. */
 uint64_t tml_step_table_pending(const struct tml_step_table *table);
 
-/* ---- Shared by step_table.c and step_table_close.c ---- */
+/* ---- Shared by the files of the table ---- */
+
+/* cudaStreamPerThread: one handle, another stream for every thread. */
+#define TML_PER_THREAD_STREAM 2
+
+static inline bool tml_table_span_same_thread(const struct tml_table_span *a, const struct tml_table_span *b)
+{
+    return a->recorder == b->recorder && a->record.tenant == b->record.tenant;
+}
+
+static inline bool tml_table_span_same_stream(const struct tml_table_span *a, const struct tml_table_span *b)
+{
+    return a->record.device == b->record.device && a->record.stream == b->record.stream &&
+           ((uintptr_t)a->record.stream != TML_PER_THREAD_STREAM || tml_table_span_same_thread(a, b));
+}
+
+static inline bool tml_table_span_resolved(const struct tml_table_span *span)
+{
+    return span->begin_device_ns != TML_NS_NONE && span->end_device_ns != TML_NS_NONE;
+}
+
 void tml_step_table_give_back(const struct tml_table_event *event);
 bool tml_step_table_try_resolve(struct tml_step_table *table, struct tml_table_row *row, bool give_up);
 void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out);

@@ -1,112 +1,24 @@
-/* Closing an iteration: device times of its spans, the ledgers of both clocks, the row. */
+/* Closing an iteration: where it begins, the ledgers of both clocks, the row. */
 #include <string.h>
 
 #include "step_table.h"
-
-/* ---- Device times ---- */
-
-static bool same_stream(const struct tml_record *a, const struct tml_record *b)
-{
-    return a->device == b->device && a->stream == b->stream;
-}
-
-static bool same_thread(const struct tml_table_span *a, const struct tml_table_span *b)
-{
-    return a->recorder == b->recorder && a->record.tenant == b->record.tenant;
-}
-
-/* A span of the step's thread on the step's stream has completed when the step's end event has. */
-static bool covered_by_step(const struct tml_table_span *step, const struct tml_table_span *span)
-{
-    return step->record.end_event && same_thread(step, span) && same_stream(&step->record, &span->record);
-}
-
-/* 0 completed, TML_CUDA_ERROR_NOT_READY, or an error. */
-static int ask(void *event)
-{
-    return tml_cuda_usable(tml_recording.cuda) ? tml_cuda_query(tml_recording.cuda, event) : -1;
-}
-
-static void resolve(struct tml_table_span *step, struct tml_table_span *span)
-{
-    struct tml_cuda *cuda = tml_recording.cuda;
-    span->begin_device_ns = tml_cuda_elapsed_ns(cuda, step->record.begin_event, span->record.begin_event);
-    span->end_device_ns = tml_cuda_elapsed_ns(cuda, step->record.begin_event, span->record.end_event);
-    if (span->begin_device_ns == TML_NS_NONE || span->end_device_ns == TML_NS_NONE)
-        span->record.no_device = TML_REASON_DEVICE_ERROR;
-}
-
-/* What does not complete in time keeps its events until it does. */
-static void set_stuck(struct tml_step_table *table, struct tml_table_span *span)
-{
-    void *events[] = {span->record.begin_event, span->record.end_event};
-    for (unsigned i = 0; i < 2; i++)
-        if (table->stuck_head - table->stuck_tail < TML_TABLE_STUCK)
-            table->stuck[table->stuck_head++ % TML_TABLE_STUCK] =
-                (struct tml_table_event){events[i], span->record.device, span->recorder};
-    span->record.begin_event = span->record.end_event = NULL;
-    span->record.no_device = TML_REASON_TIMED_OUT;
-    table->losses[TML_LOSS_TIMED_OUT]++;
-}
-
-/* NOT_READY when the span's end is still to come. */
-static int state_of(const struct tml_step_table *table, const struct tml_table_row *row, int step_state,
-                    const struct tml_table_span *span)
-{
-    const struct tml_table_span *step = &table->spans[row->step];
-    if (step_state == 0 && covered_by_step(step, span))
-        return 0;
-    return ask(span->record.end_event);
-}
-
-bool tml_step_table_try_resolve(struct tml_step_table *table, struct tml_table_row *row, bool give_up)
-{
-    struct tml_table_span *step = &table->spans[row->step];
-    int step_state = -1;
-    if (step->record.end_event)
-        step_state = step->record.iteration <= table->done_iteration && same_stream(&step->record, &table->done)
-                         ? 0
-                         : ask(step->record.end_event);
-    if (step_state == TML_CUDA_ERROR_NOT_READY && !give_up)
-        return false;
-    for (int pass = 0; pass < 2; pass++) /* first look whether all have completed, then take the times */
-        for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
-            struct tml_table_span *span = &table->spans[i];
-            if (!span->record.end_event)
-                continue;
-            int state = state_of(table, row, step_state, span);
-            if (state == TML_CUDA_ERROR_NOT_READY && !give_up)
-                return false;
-            if (pass == 0)
-                continue;
-            if (state == TML_CUDA_ERROR_NOT_READY)
-                set_stuck(table, span);
-            else if (state == 0 && step_state == 0)
-                resolve(step, span);
-            else
-                span->record.no_device = state == 0 ? TML_REASON_EVENTS_LOST : TML_REASON_DEVICE_ERROR;
-        }
-    return true;
-}
-
-static bool resolved(const struct tml_table_span *span)
-{
-    return span->begin_device_ns != TML_NS_NONE && span->end_device_ns != TML_NS_NONE;
-}
 
 /* The previous step's end on this step's time line; TML_NS_NONE with the reason. */
 static int64_t iteration_begin_device_ns(const struct tml_step_table *table, const struct tml_table_span *step,
                                          enum tml_reason *reason)
 {
+    const struct tml_table_span *previous = &table->previous;
+    int64_t begin_ns = TML_NS_NONE;
     if (table->previous_end_ns == TML_NS_NONE)
-        *reason = TML_REASON_FIRST_ITERATION;
+        *reason = step->record.iteration == 1 ? TML_REASON_FIRST_ITERATION : TML_REASON_RECORDS_LOST;
     else if (!table->previous_end.event)
-        *reason = table->previous.no_device ? table->previous.no_device : TML_REASON_EVENTS_LOST;
-    else if (!same_stream(&table->previous, &step->record))
+        *reason = previous->record.no_device ? previous->record.no_device : TML_REASON_EVENTS_LOST;
+    else if (!tml_table_span_same_stream(previous, step))
         *reason = TML_REASON_STREAM_CHANGED;
-    else
-        return tml_cuda_elapsed_ns(tml_recording.cuda, step->record.begin_event, table->previous_end.event);
-    return TML_NS_NONE;
+    else if ((begin_ns = tml_cuda_elapsed_ns(tml_recording.cuda, step->record.begin_event,
+                                             table->previous_end.event)) == TML_NS_NONE)
+        *reason = TML_REASON_DEVICE_ERROR;
+    return begin_ns;
 }
 
 /* ---- Row ---- */
@@ -129,8 +41,9 @@ static bool is_member(const struct tml_table_span *step, const struct tml_table_
     if (feeds_no_step(&step->record, &span->record))
         return false;
     if (clock == TML_CLOCK_CPU)
-        return same_thread(step, span);
-    return resolved(span) && same_thread(step, span) && same_stream(&step->record, &span->record);
+        return tml_table_span_same_thread(step, span);
+    return tml_table_span_resolved(span) && tml_table_span_same_thread(step, span) &&
+           tml_table_span_same_stream(step, span);
 }
 
 static uint32_t hook_cost_ns(unsigned phase)
@@ -168,7 +81,7 @@ static enum tml_reason missing_on_gpu(const struct tml_record *step, const struc
     if (phase != TRACEML_PHASE_STEP && phase != TRACEML_PHASE_FORWARD && phase != TRACEML_PHASE_BACKWARD &&
         phase != TRACEML_PHASE_OPTIMIZER && phase != TRACEML_PHASE_DATALOADER_FETCH)
         return TML_REASON_NONE;
-    if (!resolved(span))
+    if (!tml_table_span_resolved(span))
         return span->record.no_device ? span->record.no_device : TML_REASON_EVENTS_LOST;
     if (span->record.device != step->device)
         return TML_REASON_MULTI_DEVICE;
@@ -179,7 +92,7 @@ static void count(struct tml_step_row *out, const struct tml_table_span *step, c
 {
     enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
     struct tml_cell *cell = &out->cell[region][span->record.phase];
-    bool elsewhere = !same_thread(step, span);
+    bool elsewhere = !tml_table_span_same_thread(step, span);
     cell->count++;
     cell->other_count += elsewhere;
     if (elsewhere)
@@ -249,7 +162,7 @@ static unsigned gather(struct tml_step_table *table, const struct tml_table_row 
 static void fill_gpu(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out)
 {
     const struct tml_table_span *step = &table->spans[row->step];
-    if (!resolved(step)) {
+    if (!tml_table_span_resolved(step)) {
         out->gpu_reason = step->record.no_device ? step->record.no_device : TML_REASON_EVENTS_LOST;
         return;
     }
@@ -272,7 +185,7 @@ static void fill_cpu(struct tml_step_table *table, struct tml_table_row *row, st
     const struct tml_record *step = &table->spans[row->step].record;
     struct tml_ledger ledger;
     unsigned members = gather(table, row, TML_CLOCK_CPU);
-    uint32_t carried_ns = half_cost_ns(table, &table->previous, TML_COST_END);
+    uint32_t carried_ns = half_cost_ns(table, &table->previous.record, TML_COST_END);
     tml_ledger_close(&ledger, table->members, members, table->previous_end_ns, step->begin_ns, step->end_ns,
                      carried_ns);
     take_ledger(out, &ledger, TML_CLOCK_CPU);
@@ -283,11 +196,11 @@ static void remember_end(struct tml_step_table *table, struct tml_table_span *st
 {
     tml_step_table_give_back(&table->previous_end);
     table->previous_end = (struct tml_table_event){NULL, step->record.device, step->recorder};
-    if (resolved(step)) {
+    if (tml_table_span_resolved(step)) {
         table->previous_end.event = step->record.end_event;
         step->record.end_event = NULL;
     }
-    table->previous = step->record;
+    table->previous = *step;
     table->previous_end_ns = step->record.end_ns;
 }
 
@@ -303,8 +216,10 @@ void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row
     out->epoch = step->record.epoch;
     if (table->previous_end_ns == TML_NS_NONE) /* without the previous step's record only a part is known */
         out->flags |= step->record.iteration == 1 ? TML_STEP_FLAG_FIRST : TML_STEP_FLAG_PARTIAL;
-    if (table->lossy)
+    if (step->record.iteration <= table->lossy_until)
         out->flags |= TML_STEP_FLAG_PARTIAL;
+    if (step->record.no_device == TML_REASON_TIMED_OUT)
+        out->flags |= TML_STEP_FLAG_TIMED_OUT;
     if (step->record.flags & TRACEML_SPAN_ABORTED)
         out->flags |= TML_STEP_FLAG_ABORTED;
     else

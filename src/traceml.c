@@ -65,7 +65,8 @@ enum traceml_status traceml_set_environment(struct traceml_session *session, con
 
 void traceml_set_armed(struct traceml_session *session, enum traceml_phase phase, bool armed)
 {
-    tml_session_set_armed(session, phase, armed);
+    if ((unsigned)phase < TRACEML_PHASE_COUNT)
+        tml_session_set_armed(session, phase, armed);
 }
 
 void traceml_set_hook_cost(struct traceml_session *session, enum traceml_phase phase, uint32_t cost_ns)
@@ -103,10 +104,10 @@ static struct traceml_stream usable(struct traceml_stream stream)
 
 traceml_span traceml_begin(struct traceml_session *session, enum traceml_phase phase, struct traceml_stream stream)
 {
-    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
-    if (!recorder || (unsigned)phase >= TRACEML_PHASE_COUNT || phase == TRACEML_PHASE_STEP)
+    if (!session || (unsigned)phase >= TRACEML_PHASE_COUNT || phase == TRACEML_PHASE_STEP)
         return -1;
-    return tml_recorder_begin_owner(recorder, phase, usable(stream));
+    struct tml_recorder *recorder = tml_recorder_for_span();
+    return recorder ? tml_recorder_begin_owner(recorder, phase, usable(stream)) : -1;
 }
 
 void traceml_end(struct traceml_session *session, traceml_span span, unsigned flags)
@@ -125,7 +126,7 @@ void traceml_cancel(struct traceml_session *session, traceml_span span)
 
 traceml_span traceml_step_begin(struct traceml_session *session, struct traceml_stream stream)
 {
-    struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
+    struct tml_recorder *recorder = session ? tml_recorder_for_span() : NULL;
     return recorder ? tml_recorder_step_begin_owner(recorder, usable(stream)) : -1;
 }
 
@@ -133,7 +134,7 @@ void traceml_step_end(struct traceml_session *session, traceml_span span, unsign
 {
     struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;
     if (recorder)
-        tml_recorder_step_end_owner(recorder, span, flags);
+        tml_recorder_end_owner(recorder, span, flags);
 }
 
 void traceml_set_epoch(struct traceml_session *session, int64_t epoch)

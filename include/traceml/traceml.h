@@ -169,9 +169,9 @@ TRACEML_API uint64_t traceml_steps_completed(const struct traceml_session *sessi
 
 /*
  * A span is bracketed by begin and end on one thread. Up to 64 spans may be open on a thread; they nest, and ending one
- * ends those inside that were left open (flagged aborted). Of nested spans of one phase the outermost counts. None of
- * these calls allocates after a thread's first use, takes a lock, or makes a system call beyond the clock; none fails
- * visibly: what could not be recorded is counted in `losses`.
+ * ends those inside that were left open, a step too (flagged aborted); so does the end of the thread. Of nested spans of
+ * one phase the outermost counts. None of these calls allocates after a thread's first use, takes a lock, or makes a
+ * system call beyond the clock; none fails visibly: what could not be recorded is counted in `losses`.
  */
 
 /* Identifies an open span on its thread; negative: nothing was opened, end() of it is a no-op. */

@@ -1,6 +1,7 @@
 /* Forks while the sampler is busy: no hang, no output doubled, a child that records nothing unless it opens one. */
 #include "fake_cuda_calls.h"
 
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "session_fixture.h"
@@ -88,10 +89,106 @@ static void a_child_may_open_a_session_of_its_own(void **state)
     assert_int_equal(run.row_count, 1);
 }
 
+/* Threads whose recorders are taken while the process forks: in the child they are gone, and so are their claims. */
+#define HOLDERS 63
+
+static pthread_barrier_t holding;
+
+static void *hold_a_recorder(void *argument)
+{
+    (void)argument;
+    traceml_end(run.session, traceml_begin(run.session, TRACEML_PHASE_USER, TRACEML_NO_STREAM), 0);
+    pthread_barrier_wait(&holding);
+    pthread_barrier_wait(&holding);
+    return NULL;
+}
+
+static void *one_step(void *session)
+{
+    traceml_step_end(session, traceml_step_begin(session, TRACEML_NO_STREAM), 0);
+    return NULL;
+}
+
+/* Its own session, and a thread that needs a recorder. */
+static int child_with_a_thread(void)
+{
+    struct traceml_options options = session_fixture_options();
+    struct traceml_session *session;
+    pthread_t thread;
+    options.logs_dir = run.logs;
+    options.run_name = "child";
+    if (traceml_session_open(&options, &session, NULL, 0) != TRACEML_OK)
+        return 1;
+    one_step(session);
+    if (pthread_create(&thread, NULL, one_step, session) != 0 || pthread_join(thread, NULL) != 0)
+        return 2;
+    bool two = traceml_steps_completed(session) == 2;
+    return traceml_session_close(session, NULL) == TRACEML_OK && two ? 0 : 3;
+}
+
+static void a_child_has_the_recorders_of_threads_that_it_lacks(void **state)
+{
+    (void)state;
+    pthread_t threads[HOLDERS];
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    step();
+    pthread_barrier_init(&holding, NULL, HOLDERS + 1);
+    for (int i = 0; i < HOLDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hold_a_recorder, NULL), 0);
+    pthread_barrier_wait(&holding);
+    session_fixture_close(); /* no session is open at the fork */
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(child_with_a_thread());
+    bool well = ended_well(pid);
+    pthread_barrier_wait(&holding);
+    for (int i = 0; i < HOLDERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(well);
+}
+
+static _Atomic bool done;
+static _Atomic unsigned forks, ended_badly;
+
+static void *fork_often(void *argument)
+{
+    (void)argument;
+    while (!atomic_load_explicit(&done, memory_order_acquire)) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(0);
+        ended_badly += !ended_well(pid);
+        forks++;
+    }
+    return NULL;
+}
+
+static void forks_beside_open_and_close_neither_hang_nor_touch_a_session_that_is_gone(void **state)
+{
+    (void)state;
+    pthread_t forker;
+    struct traceml_options options = session_fixture_options();
+    done = false;
+    assert_int_equal(pthread_create(&forker, NULL, fork_often, NULL), 0);
+    for (int i = 0; i < 200 || forks < 20; i++) {
+        session_fixture_open(&options);
+        one_step(run.session);
+        session_fixture_close();
+        session_fixture_remove(NULL);
+    }
+    atomic_store_explicit(&done, true, memory_order_release);
+    pthread_join(forker, NULL);
+    assert_int_equal(ended_badly, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(five_hundred_forks_neither_hang_nor_double_a_line, session_fixture_remove),
+        cmocka_unit_test_teardown(forks_beside_open_and_close_neither_hang_nor_touch_a_session_that_is_gone,
+                                  session_fixture_remove),
+        cmocka_unit_test_teardown(a_child_has_the_recorders_of_threads_that_it_lacks, session_fixture_remove),
         cmocka_unit_test_teardown(a_child_may_open_a_session_of_its_own, session_fixture_remove),
     };
     return cmocka_run_group_tests(tests, fake_cuda_calls_load, NULL);

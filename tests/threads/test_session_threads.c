@@ -93,6 +93,110 @@ static void rings_of_threads_that_ended_are_used_again(void **state)
     assert_int_equal(run.rows[0].cell[TML_REGION_PRE][TRACEML_PHASE_H2D].other_count, 5 * TML_RECORDERS);
 }
 
+static void *leave_a_step_open(void *argument)
+{
+    (void)argument;
+    traceml_step_begin(run.session, TRACEML_NO_STREAM);
+    traceml_begin(run.session, TRACEML_PHASE_FORWARD, TRACEML_NO_STREAM);
+    return NULL;
+}
+
+static void threads_that_end_inside_a_step_leave_the_others_theirs(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    for (int i = 0; i < 100; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_a_step_open, NULL), 0);
+        pthread_join(thread, NULL);
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+        traceml_flush(run.session, 1000);
+    }
+    assert_int_equal(traceml_steps_completed(run.session), 100);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 200);
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal((run.rows[i].flags & TML_STEP_FLAG_ABORTED) != 0, i % 2 == 0);
+        assert_int_equal(run.rows[i].step, i / 2 + 1);
+    }
+}
+
+/* A thread's last words: a destructor that runs after the library's, when its ring may be another thread's already. */
+static pthread_key_t last_words;
+static struct tml_recorder *at_the_end, *meanwhile;
+
+static void *note_recorder(void *argument)
+{
+    meanwhile = tml_recorder_here();
+    return one_span(argument);
+}
+
+static void record_once_more(void *argument)
+{
+    pthread_t other;
+    traceml_flush(run.session, 1000); /* the ring is free now */
+    at_the_end = tml_recorder_here();
+    if (pthread_create(&other, NULL, note_recorder, argument) == 0)
+        pthread_join(other, NULL);
+    one_span(argument);
+}
+
+static void *one_span_and_another_at_the_end(void *argument)
+{
+    pthread_setspecific(last_words, run.logs);
+    return one_span(argument);
+}
+
+static void a_span_at_a_thread_s_very_end_goes_into_no_ring_of_another(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    one_span(NULL); /* makes the library's key first: its destructor runs first */
+    assert_int_equal(pthread_key_create(&last_words, record_once_more), 0);
+    assert_int_equal(pthread_create(&thread, NULL, one_span_and_another_at_the_end, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_key_delete(last_words);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    assert_non_null(at_the_end);
+    assert_ptr_not_equal(at_the_end, meanwhile);
+    assert_int_equal(run.rows[0].cell[TML_REGION_PRE][TRACEML_PHASE_H2D].count, 4);
+}
+
+#define CROWD (TML_RECORDERS + 20)
+
+static pthread_barrier_t all_have_begun;
+
+static void *ten_spans(void *argument)
+{
+    for (int i = 0; i < 10; i++)
+        one_span(argument);
+    pthread_barrier_wait(&all_have_begun); /* keeps its ring until all others have asked for one */
+    return NULL;
+}
+
+static void spans_of_threads_without_a_ring_are_counted_once_each(void **state)
+{
+    (void)state;
+    pthread_t threads[CROWD];
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    pthread_barrier_init(&all_have_begun, NULL, CROWD);
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ten_spans, NULL), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&all_have_begun);
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    session_fixture_close();
+    assert_int_equal(run.losses[TML_LOSS_NO_RING], 10 * (CROWD - (TML_RECORDERS - 1)));
+    assert_int_equal(run.rows[1].cell[TML_REGION_PRE][TRACEML_PHASE_H2D].count, 10 * (TML_RECORDERS - 1));
+}
+
 static void sessions_follow_each_other_in_one_process(void **state)
 {
     (void)state;
@@ -113,6 +217,9 @@ int main(void)
         cmocka_unit_test_teardown(threads_record_beside_flushes_and_every_step_is_numbered_once,
                                   session_fixture_remove),
         cmocka_unit_test_teardown(rings_of_threads_that_ended_are_used_again, session_fixture_remove),
+        cmocka_unit_test_teardown(threads_that_end_inside_a_step_leave_the_others_theirs, session_fixture_remove),
+        cmocka_unit_test_teardown(a_span_at_a_thread_s_very_end_goes_into_no_ring_of_another, session_fixture_remove),
+        cmocka_unit_test_teardown(spans_of_threads_without_a_ring_are_counted_once_each, session_fixture_remove),
         cmocka_unit_test_teardown(sessions_follow_each_other_in_one_process, session_fixture_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -144,65 +145,52 @@ static void parts_longer_than_the_whole_are_a_negative_remainder(void **state)
     assert_int_equal(ledger.pre_step_other_ns, -30);
 }
 
-/* ---- property: random nested timelines ---- */
-
-static uint32_t seed;
-
-static int64_t below(int64_t limit)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (int64_t)((seed >> 8) % (uint32_t)limit);
-}
-
-struct timeline {
-    struct tml_ledger_span spans[64];
-    unsigned count;
-    int64_t now_ns;
-    int64_t expected[2][TML_LEDGER_KINDS], gaps[2];
-};
-
-/* Puts a phase of known exclusive time, perhaps with an H2D inside, and a known gap after it. */
-static void put(struct timeline *t, int region, enum traceml_phase phase)
-{
-    int64_t begin_ns = t->now_ns, own_ns = 1 + below(1000000);
-    bool copy = phase != TRACEML_PHASE_H2D && below(3) == 0;
-    int64_t copy_ns = copy ? 1 + below(100000) : 0, before_ns = below(own_ns + 1);
-    if (copy)
-        t->spans[t->count++] = span(TRACEML_PHASE_H2D, begin_ns + before_ns, begin_ns + before_ns + copy_ns);
-    t->now_ns += own_ns + copy_ns;
-    t->spans[t->count++] = span(phase, begin_ns, t->now_ns);
-    t->expected[region][phase] += own_ns;
-    t->expected[region][TRACEML_PHASE_H2D] += copy_ns;
-    int64_t gap_ns = below(2) ? below(50000) : 0;
-    t->gaps[region] += gap_ns;
-    t->now_ns += gap_ns;
-}
-
-static void every_term_is_the_gap_that_was_put_there(void **state)
+static void a_span_around_several_steps_is_cut_at_the_ends_of_the_iteration(void **state)
 {
     (void)state;
-    for (seed = 1; seed <= 5000; seed++) {
-        uint32_t start = seed;
-        struct timeline t = {.now_ns = below(INT64_C(1000000000))};
-        int64_t iteration_ns = t.now_ns;
-        for (int64_t n = below(4); n > 0; n--)
-            put(&t, PRE, TRACEML_PHASE_DATALOADER_FETCH);
-        int64_t step_ns = t.now_ns;
-        for (int64_t n = 1 + below(4); n > 0; n--) {
-            put(&t, IN, TRACEML_PHASE_FORWARD);
-            put(&t, IN, TRACEML_PHASE_BACKWARD);
-        }
-        put(&t, IN, TRACEML_PHASE_OPTIMIZER);
-        t.spans[t.count++] = span(TRACEML_PHASE_STEP, step_ns, t.now_ns);
-        tml_ledger_close(&ledger, t.spans, t.count, iteration_ns, step_ns, t.now_ns, 0);
-        for (int region = 0; region < 2; region++)
-            for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
-                assert_int_equal(ledger.exclusive_ns[region][phase], t.expected[region][phase]);
-        assert_int_equal(ledger.pre_step_other_ns, t.gaps[PRE]);
-        assert_int_equal(ledger.residual_ns, t.gaps[IN]);
-        assert_closed();
-        seed = start;
-    }
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_STEP, 150, 200), span(TRACEML_PHASE_USER, 20, 5000), span(TRACEML_PHASE_FORWARD, 160, 180),
+        span(TRACEML_PHASE_H2D, 300, 310), /* of a later one */
+    };
+    tml_ledger_close(&ledger, spans, 4, 100, 150, 200, 0);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_USER), 50);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_USER), 0);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 20);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_H2D), 0);
+    assert_int_equal(ledger.residual_ns, 30);
+    assert_int_equal(ledger.pre_step_other_ns, 0);
+    assert_closed();
+}
+
+static void a_step_inside_an_evaluation_is_still_a_step(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_EVALUATION, 10, 300),
+        span(TRACEML_PHASE_STEP, 100, 200),
+        span(TRACEML_PHASE_FORWARD, 120, 160),
+    };
+    tml_ledger_close(&ledger, spans, 3, 0, 100, 200, 0);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_EVALUATION), 90);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_EVALUATION), 0);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 40);
+    assert_int_equal(ledger.residual_ns, 60);
+    assert_closed();
+}
+
+static void an_evaluation_s_forward_is_in_no_inclusive_time_either(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        span(TRACEML_PHASE_STEP, 0, 100),
+        span(TRACEML_PHASE_FORWARD, 10, 30),
+        span(TRACEML_PHASE_EVALUATION, 40, 90),
+        span(TRACEML_PHASE_FORWARD, 50, 80),
+    };
+    tml_ledger_close(&ledger, spans, 4, 0, 0, 100, 0);
+    assert_int_equal(ledger.inclusive_ns[IN][TRACEML_PHASE_FORWARD], 20);
+    assert_int_equal(ledger.inclusive_ns[IN][TRACEML_PHASE_EVALUATION], 50);
+    assert_closed();
 }
 
 int main(void)
@@ -215,7 +203,9 @@ int main(void)
         cmocka_unit_test(the_first_iteration_has_no_beginning),
         cmocka_unit_test(our_own_cost_is_taken_out_of_what_it_fell_into),
         cmocka_unit_test(parts_longer_than_the_whole_are_a_negative_remainder),
-        cmocka_unit_test(every_term_is_the_gap_that_was_put_there),
+        cmocka_unit_test(a_span_around_several_steps_is_cut_at_the_ends_of_the_iteration),
+        cmocka_unit_test(a_step_inside_an_evaluation_is_still_a_step),
+        cmocka_unit_test(an_evaluation_s_forward_is_in_no_inclusive_time_either),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

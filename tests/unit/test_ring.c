@@ -69,6 +69,26 @@ static void a_peek_leaves_the_record_where_it_is(void **state)
     assert_false(tml_ring_peek_sc(&ring, &again));
 }
 
+static void positions_may_pass_the_end_of_their_type(void **state)
+{
+    (void)state;
+    struct tml_record record;
+    ring.head = ring.tail = ring.seen_tail = ring.seen_head = UINT32_MAX - 11;
+    for (uint64_t i = 0; i < 100; i++) {
+        unsigned accepted = 0;
+        for (unsigned n = 0; n < 11; n++)
+            accepted += push(i * 100 + n);
+        assert_int_equal(accepted, 8);
+        for (unsigned n = 0; n < 8; n++) {
+            assert_true(tml_ring_pop_sc(&ring, &record));
+            assert_int_equal(record.iteration, i * 100 + n);
+        }
+        assert_false(tml_ring_pop_sc(&ring, &record));
+    }
+    assert_int_equal(ring.attempts, 1100);
+    assert_int_equal(ring.dropped, 300);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_ring, close_ring)
@@ -76,6 +96,7 @@ int main(void)
         TEST(records_come_out_in_the_order_they_went_in),
         TEST(a_full_ring_refuses_and_counts),
         TEST(a_peek_leaves_the_record_where_it_is),
+        TEST(positions_may_pass_the_end_of_their_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "session_fixture.h"
@@ -49,6 +50,12 @@ static void options_that_make_no_sense_are_refused(void **state)
     (void)state;
     struct traceml_options options = session_fixture_options();
     options.rank = 2;
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+    options = session_fixture_options();
+    options.logs_dir = NULL;
+    assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
+    options = session_fixture_options();
+    options.program = NULL;
     assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
     options = session_fixture_options();
     options.size = 8;
@@ -235,6 +242,61 @@ static void a_step_of_more_spans_than_fit_is_still_closed(void **state)
     assert_true(run.rows[0].flags & TML_STEP_FLAG_PARTIAL);
 }
 
+static void lines_that_were_lost_are_said_at_close_even_if_the_disk_has_room_again(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    struct rlimit before, low;
+    session_fixture_open(&options);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low = (struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    for (int i = 0; i < 2000; i++) {
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+        if (i % 100 == 0)
+            traceml_flush(run.session, 0);
+    }
+    enum traceml_status meanwhile = traceml_flush(run.session, 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(meanwhile, TRACEML_UNWRITABLE);
+    assert_int_equal(traceml_flush(run.session, 0), TRACEML_OK);
+    assert_int_equal(session_fixture_close(), TRACEML_UNWRITABLE);
+    assert_int_equal(run.end_lines, 1);
+    assert_int_equal(run.bad_lines, 0);
+    assert_true(run.losses[TML_LOSS_UNWRITTEN] > 0);
+    assert_true(run.row_count + run.losses[TML_LOSS_UNWRITTEN] >= 2000);
+}
+
+static void a_span_around_all_steps_changes_none_of_them(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    traceml_span epoch = traceml_begin(run.session, TRACEML_PHASE_USER, TRACEML_NO_STREAM);
+    for (int i = 0; i < 20; i++)
+        traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+    traceml_end(run.session, epoch, 0);
+    session_fixture_close();
+    assert_int_equal(run.row_count, 20);
+    for (unsigned i = 0; i < 20; i++)
+        assert_false(run.rows[i].flags & TML_STEP_FLAG_NEGATIVE_REMAINDER);
+    assert_int_equal(run.losses[TML_LOSS_NEGATIVE_REMAINDER], 0);
+}
+
+static void a_phase_that_does_not_exist_is_no_span(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    session_fixture_open(&options);
+    assert_int_equal(traceml_begin(run.session, TRACEML_PHASE_COUNT, TRACEML_NO_STREAM), -1);
+    assert_int_equal(traceml_begin(run.session, TRACEML_PHASE_STEP, TRACEML_NO_STREAM), -1);
+    assert_int_equal(traceml_begin(NULL, TRACEML_PHASE_USER, TRACEML_NO_STREAM), -1);
+    traceml_set_armed(run.session, (enum traceml_phase)200, true);
+    traceml_set_hook_cost(run.session, (enum traceml_phase)200, 5);
+    traceml_end(NULL, 0, 0);
+    traceml_step_end(NULL, 0, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, session_fixture_remove)
@@ -252,6 +314,9 @@ int main(void)
         TEST(stale_and_empty_spans_are_no_ops),
         TEST(spans_nested_too_deep_are_counted_and_harm_nothing),
         TEST(a_step_of_more_spans_than_fit_is_still_closed),
+        TEST(lines_that_were_lost_are_said_at_close_even_if_the_disk_has_room_again),
+        TEST(a_span_around_all_steps_changes_none_of_them),
+        TEST(a_phase_that_does_not_exist_is_no_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
