@@ -166,7 +166,6 @@ static PyObject *core_call(PyObject *module, PyObject *const *args, Py_ssize_t n
 PyMethodDef core_span_methods[] = {
     {"enter", (PyCFunction)(void (*)(void))core_enter, METH_FASTCALL,
      PyDoc_STR("enter(phase, owner) -> bool\n--\n\nOpen a span of the open step; False: nothing was opened.")},
-    {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL, PyDoc_STR("x")},
     {"leave", (PyCFunction)(void (*)(void))core_leave, METH_FASTCALL,
      PyDoc_STR("leave(phase, owner)\n--\n\nClose it.")},
     {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL,

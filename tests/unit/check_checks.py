@@ -31,7 +31,26 @@ BROKEN_LAYERS = {
     "header behind the API": {"include/traceml/traceml.h": '#include "clock.h"\n'},
 }
 
-HEADER = """
+HEAD = """\
+/*
+ * Purpose   to be checked.
+ * Memory    none.
+ * Threads   any,
+ *           one at a time.
+ * Units     none.
+ * Depends   nothing.
+ */
+"""
+BROKEN_HEADS = {
+    "none": "",
+    "run together": HEAD.replace(".\n * Units     ", ". Units     "),
+    "one is missing": HEAD.replace(" * Memory    none.\n", ""),
+    "another order": HEAD.replace("Purpose", "x").replace("Depends", "Purpose").replace("x", "Depends", 1),
+    "not first": "#define FIRST\n" + HEAD,
+}
+HEADER = (
+    HEAD
+    + """
 /* All states. */
 #define TRACEML_STATE_LIST(X) \\
     X(OK, "ok")
@@ -52,6 +71,7 @@ typedef int traceml_number;
 TRACEML_API int traceml_add(int a,
                             int b);
 """
+)
 BROKEN_HEADERS = {
     "function traceml_add": ("/* Adds. */\n", ""),
     "function traceml_more": ("/* Adds. */\n", "/* More. */\n\nTRACEML_API int traceml_more(void);\n/* Adds. */\n"),
@@ -93,16 +113,22 @@ def layers(root):
         broken = root / f"broken{number}"
         write(broken, CORE | files)
         yield f"layers: {name}", run("check_layers.py", broken), 1, "1 violations"
+    text = (HERE / "check_layers.py").read_text(encoding="utf-8")
+    write(root, {"twice.py": text.replace(" clock ", " clock json ", 1)})
+    yield "layers: a noun twice", run(root / "twice.py", root), 1, "`json` stands twice"
 
 
 def documented(root):
-    path = root / "api.h"
-    write(root, {"api.h": HEADER})
-    yield "documented: a good header", run("check_documented.py", path), 0, "0 things"
+    api = "include/traceml/traceml.h"
+    write(root, {api: HEADER, "src/ring.h": HEAD})
+    yield "documented: a good header", run("check_documented.py", root), 0, "0 things"
     for name, (old, new) in BROKEN_HEADERS.items():
         assert old in HEADER, name
-        write(root, {"api.h": HEADER.replace(old, new)})
-        yield f"documented: {name}", run("check_documented.py", path), 1, f"{name} has no comment"
+        write(root, {api: HEADER.replace(old, new)})
+        yield f"documented: {name}", run("check_documented.py", root), 1, f"{name} has no comment"
+    for name, head in BROKEN_HEADS.items():
+        write(root, {api: HEADER, "src/ring.h": head})
+        yield f"documented: head: {name}", run("check_documented.py", root), 1, "src/ring.h: does not open with"
 
 
 def library(root, compiler, source, flags):

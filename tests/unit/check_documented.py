@@ -1,6 +1,7 @@
-"""Every public function, struct, field, enum, enumerator and typedef of traceml.h has a comment.
+"""Every public function, struct, field, enum, enumerator and typedef of traceml.h has a comment; every header of ours
+opens with its five lines.
 
-Usage: check_documented.py [HEADER]. Prints what has none; the exit status is 1 if there was one.
+Usage: check_documented.py [ROOT]. Prints what has none; the exit status is 1 if there was one.
 A comment counts when it ends on the line above, or stands on the same line. A field also counts as documented when the
 comment above its struct names it, and an enum made from an X-macro list when the list has a comment.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+HEAD = ("Purpose", "Memory", "Threads", "Units", "Depends")  # each on a line of its own, in this order
 LIST_USE = re.compile(r"\b([A-Z][A-Z0-9_]*_LIST)\s*\(")
 
 
@@ -104,18 +106,31 @@ def undocumented_typedefs(header):
             yield match.start(), f"typedef {name}"
 
 
+def headless(root):
+    """Headers whose first comment lacks one of the five, or runs two of them together."""
+    for folder in ("include", "src", "python/ext"):
+        for path in sorted((root / folder).glob("**/*.h")):
+            first = COMMENT.match(path.read_text(encoding="utf-8"))
+            keys = re.findall(rf"^ \* ({'|'.join(HEAD)})\s\s+\S", first[0], re.MULTILINE) if first else []
+            if tuple(keys) != HEAD:
+                yield path.relative_to(root)
+
+
 def main():
-    default = Path(__file__).parents[2] / "include/traceml/traceml.h"
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else default)
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
+    path = root / "include/traceml/traceml.h"
     header = Header(path.read_text(encoding="utf-8"))
     found = []
     for check in (undocumented_functions, undocumented_structs, undocumented_enums, undocumented_typedefs):
         found += check(header)
     for position, what in sorted(found):
         print(f"{path.name}:{header.line_of(position)}: {what} has no comment")
+    heads = list(headless(root))
+    for name in heads:
+        print(f"{name}: does not open with lines for {', '.join(HEAD)}, in this order")
     functions = len(re.findall(r"^TRACEML_API", header.code, re.MULTILINE))
-    print(f"{functions} functions, {len(found)} things without a comment")
-    return 1 if found or not functions else 0
+    print(f"{functions} functions, {len(found)} things without a comment, {len(heads)} headers without a head")
+    return 1 if found or heads or not functions else 0
 
 
 if __name__ == "__main__":

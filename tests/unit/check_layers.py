@@ -11,7 +11,7 @@ from pathlib import Path
 
 ORDER = """
     status clock utf8 reason record json ring cuda_runtime event_pool recorder ledger step_row step_scan
-    step_table sketch step_fold step_file sampler text_buffer line_reader row_store step_scan step_reader
+    step_table sketch step_fold step_file sampler text_buffer line_reader row_store step_reader
     run_facts metric window diagnosis run_dir report_text summary session traceml
 """.split()  # noqa: SIM905 - one word after the other reads as the line it is
 
@@ -80,9 +80,15 @@ def check_users(root):
                     yield f"{path.relative_to(root)}:{line}: {name} is not public: only {PUBLIC} is"
 
 
+def check_order():
+    """A noun in two places would be to the left of itself."""
+    for noun in sorted({noun for noun in ORDER if ORDER.count(noun) > 1}):
+        yield f"`{noun}` stands twice in ORDER"
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
-    found = [*check_core(root), *check_users(root)]
+    found = [*check_order(), *check_core(root), *check_users(root)]
     for violation in found:
         print(violation)
     count = len(sources(root / "src"))
