@@ -10,8 +10,8 @@
 
 struct open_member {
     int64_t end_ns;
-    int phase; /* its own */
-    int owner; /* who gets the time inside it that nobody else covers */
+    int phase, name; /* its own */
+    int owner;       /* who gets the time inside it that nobody else covers */
     uint32_t after_end_ns;
 };
 
@@ -19,21 +19,28 @@ struct sweep {
     struct tml_ledger *ledger;
     struct open_member stack[MAX_DEPTH];
     unsigned depth;
-    unsigned open_of_phase[TRACEML_PHASE_COUNT];
+    unsigned open_of_phase[TRACEML_PHASE_COUNT], open_of_name[TML_SPAN_NAMES];
     int64_t cursor_ns; /* all before is attributed */
     int64_t own_ns;    /* own cost that stands at the cursor */
     int64_t step_begin_ns, step_end_ns;
 };
 
 /* Adds the part of [from, to) before and after the step's begin to its region. */
-static void split(const struct sweep *sweep, int64_t sums[2][TML_LEDGER_KINDS], int kind, int64_t from_ns,
-                  int64_t to_ns)
+static void split(const struct sweep *sweep, int64_t *before_ns, int64_t *inside_ns, int64_t from_ns, int64_t to_ns)
 {
     int64_t border_ns = sweep->step_begin_ns;
     if (from_ns < border_ns)
-        sums[0][kind] += (to_ns < border_ns ? to_ns : border_ns) - from_ns;
+        *before_ns += (to_ns < border_ns ? to_ns : border_ns) - from_ns;
     if (to_ns > border_ns)
-        sums[1][kind] += to_ns - (from_ns > border_ns ? from_ns : border_ns);
+        *inside_ns += to_ns - (from_ns > border_ns ? from_ns : border_ns);
+}
+
+static void add_exclusive(const struct sweep *sweep, int kind, int name, int64_t from_ns, int64_t to_ns)
+{
+    struct tml_ledger *ledger = sweep->ledger;
+    split(sweep, &ledger->exclusive_ns[0][kind], &ledger->exclusive_ns[1][kind], from_ns, to_ns);
+    if (kind == TRACEML_PHASE_USER)
+        split(sweep, &ledger->named_exclusive_ns[0][name], &ledger->named_exclusive_ns[1][name], from_ns, to_ns);
 }
 
 /* Moves the cursor; the innermost open member gets what it passes, less our own cost at both ends of that stretch. */
@@ -43,11 +50,11 @@ static void advance(struct sweep *sweep, int64_t to_ns, uint32_t before_ns)
     sweep->own_ns = 0;
     if (length_ns <= 0)
         return;
-    int owner = sweep->depth ? sweep->stack[sweep->depth - 1].owner : NOBODY;
+    const struct open_member *top = sweep->depth ? &sweep->stack[sweep->depth - 1] : NULL;
     own_ns = own_ns < length_ns ? own_ns : length_ns;
-    split(sweep, sweep->ledger->exclusive_ns, TML_LEDGER_INSTRUMENTATION, sweep->cursor_ns, sweep->cursor_ns + own_ns);
-    if (owner != NOBODY)
-        split(sweep, sweep->ledger->exclusive_ns, owner, sweep->cursor_ns + own_ns, to_ns);
+    add_exclusive(sweep, TML_LEDGER_INSTRUMENTATION, 0, sweep->cursor_ns, sweep->cursor_ns + own_ns);
+    if (top && top->owner != NOBODY)
+        add_exclusive(sweep, top->owner, top->name, sweep->cursor_ns + own_ns, to_ns);
     sweep->cursor_ns = to_ns;
 }
 
@@ -58,6 +65,7 @@ static void close_until(struct sweep *sweep, int64_t now_ns)
         advance(sweep, top->end_ns, 0);
         sweep->own_ns += top->after_end_ns;
         sweep->open_of_phase[top->phase]--;
+        sweep->open_of_name[top->name] -= top->phase == TRACEML_PHASE_USER;
         sweep->depth--;
     }
 }
@@ -69,6 +77,17 @@ static int owner_of(const struct sweep *sweep, int phase)
         return NOBODY;
     int outer = sweep->depth ? sweep->stack[sweep->depth - 1].owner : NOBODY;
     return outer == TRACEML_PHASE_EVALUATION || outer == TRACEML_PHASE_CHECKPOINT ? outer : phase;
+}
+
+/* The outermost of a kind: of its phase, and of its name. */
+static void add_inclusive(struct sweep *sweep, const struct tml_ledger_span *span, int64_t begin_ns, int64_t end_ns)
+{
+    struct tml_ledger *ledger = sweep->ledger;
+    if (sweep->open_of_phase[span->phase] == 0)
+        split(sweep, &ledger->inclusive_ns[0][span->phase], &ledger->inclusive_ns[1][span->phase], begin_ns, end_ns);
+    if (span->phase == TRACEML_PHASE_USER && sweep->open_of_name[span->name] == 0)
+        split(sweep, &ledger->named_inclusive_ns[0][span->name], &ledger->named_inclusive_ns[1][span->name], begin_ns,
+              end_ns);
 }
 
 static void open(struct sweep *sweep, const struct tml_ledger_span *span)
@@ -85,9 +104,11 @@ static void open(struct sweep *sweep, const struct tml_ledger_span *span)
         return;
     int owner = owner_of(sweep, span->phase);
     bool swallowed = owner != NOBODY && owner != span->phase;
-    if (sweep->open_of_phase[span->phase]++ == 0 && !swallowed)
-        split(sweep, sweep->ledger->inclusive_ns, span->phase, begin_ns, end_ns);
-    sweep->stack[sweep->depth++] = (struct open_member){end_ns, span->phase, owner, span->after_end_ns};
+    if (!swallowed)
+        add_inclusive(sweep, span, begin_ns, end_ns);
+    sweep->open_of_phase[span->phase]++;
+    sweep->open_of_name[span->name] += span->phase == TRACEML_PHASE_USER;
+    sweep->stack[sweep->depth++] = (struct open_member){end_ns, span->phase, span->name, owner, span->after_end_ns};
     sweep->own_ns += span->after_begin_ns;
 }
 

@@ -3,7 +3,7 @@
  * Memory    the caller's arrays; nothing is allocated.
  * Threads   any.
  * Units     ns on one clock, one origin; differences alone matter.
- * Depends   clock, traceml.h.
+ * Depends   clock, span_name, traceml.h.
  */
 #ifndef TML_LEDGER_H
 #define TML_LEDGER_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "span_name.h"
 #include "traceml/traceml.h"
 
 /* Beside the phases: our own cost around a span. */
@@ -22,6 +23,7 @@
 struct tml_ledger_span {
     int64_t begin_ns, end_ns;
     uint8_t phase;
+    uint8_t name; /* of a USER span */
     /* What recording it took from the time around its two ends. On the host our work stands outside of the span, on the
      * device each event takes its time after its time stamp. */
     uint32_t before_begin_ns, after_begin_ns, after_end_ns;
@@ -31,7 +33,9 @@ struct tml_ledger {
     /* [0] before the step, [1] inside */
     int64_t exclusive_ns[2][TML_LEDGER_KINDS];
     int64_t inclusive_ns[2][TML_LEDGER_KINDS]; /* outermost of a kind */
-    int64_t iteration_ns;                      /* TML_NS_NONE without a beginning */
+    /* Of the USER spans above, by name. */
+    int64_t named_exclusive_ns[2][TML_SPAN_NAMES], named_inclusive_ns[2][TML_SPAN_NAMES];
+    int64_t iteration_ns; /* TML_NS_NONE without a beginning */
     int64_t traced_step_ns;
     int64_t pre_step_other_ns; /* measured remainder: what no member covers; negative when the parts exceed the whole */
     int64_t residual_ns;

@@ -19,12 +19,15 @@ struct tml_record {
     void *end_event;
     void *stream;       /* that both were recorded on */
     uint64_t iteration; /* current when the span began, from 1 */
-    int64_t epoch;      /* of a STEP record: the epoch it belongs to, -1 unknown */
-    int16_t device;     /* -1: none */
-    uint8_t phase;      /* enum traceml_phase */
-    uint8_t no_device;  /* enum tml_reason: why there are no events; 0 when there are */
-    uint16_t flags;     /* enum traceml_span_flag */
-    uint16_t tenant;    /* which of the threads that have had this recorder */
+    union {
+        int64_t epoch; /* of a STEP record: the epoch it belongs to, -1 unknown */
+        uint64_t name; /* of a USER record: the number of its name */
+    };
+    int16_t device;    /* -1: none */
+    uint8_t phase;     /* enum traceml_phase */
+    uint8_t no_device; /* enum tml_reason: why there are no events; 0 when there are */
+    uint16_t flags;    /* enum traceml_span_flag */
+    uint16_t tenant;   /* which of the threads that have had this recorder */
 };
 
 _Static_assert(sizeof(struct tml_record) == 64, "a record is one cache line");

@@ -93,7 +93,14 @@ static void unmark(struct tml_recorder *recorder, int device, void *event)
 
 /* ---- Spans ---- */
 
-static traceml_span open_span(struct tml_recorder *recorder, unsigned phase, struct traceml_stream stream)
+/* How many spans of one kind are open: spans of the user's own are as many kinds as they have names. */
+static uint16_t *kind_depth(struct tml_recorder *recorder, unsigned phase, unsigned name)
+{
+    return phase == TRACEML_PHASE_USER ? &recorder->name_depth[name] : &recorder->phase_depth[phase];
+}
+
+static traceml_span open_span(struct tml_recorder *recorder, unsigned phase, unsigned name,
+                              struct traceml_stream stream)
 {
     if (recorder->depth == TML_OPEN_SPANS) {
         lose(recorder, TML_LOSS_STACK_FULL);
@@ -108,7 +115,8 @@ static traceml_span open_span(struct tml_recorder *recorder, unsigned phase, str
         .token = (traceml_span)(recorder->sequence << TOKEN_INDEX_BITS | index),
         .phase = (uint8_t)phase,
         .device = -1,
-        .inner = recorder->phase_depth[phase]++ > 0,
+        .name = (uint8_t)name,
+        .inner = (*kind_depth(recorder, phase, name))++ > 0,
         /* Relaxed: the step thread reads its own value; for others the one current at about this time is as good. */
         .iteration = atomic_load_explicit(&tml_recording.iteration, memory_order_relaxed),
     };
@@ -153,7 +161,7 @@ static void finish_step(unsigned flags)
 static void close_top(struct tml_recorder *recorder, int64_t end_ns, unsigned flags, bool whole)
 {
     struct tml_open_span *open = &recorder->open[--recorder->depth];
-    recorder->phase_depth[open->phase]--;
+    (*kind_depth(recorder, open->phase, open->name))--;
     if (open->inner)
         return;
     struct tml_record record = {
@@ -162,13 +170,16 @@ static void close_top(struct tml_recorder *recorder, int64_t end_ns, unsigned fl
         .begin_event = open->begin_event,
         .stream = open->stream,
         .iteration = open->iteration,
-        .epoch = recorder->epoch,
         .device = open->device,
         .phase = open->phase,
         .no_device = open->no_device,
         .flags = (uint16_t)flags,
         .tenant = recorder->tenant,
     };
+    if (record.phase == TRACEML_PHASE_USER)
+        record.name = open->name;
+    else
+        record.epoch = recorder->epoch;
     if (record.begin_event && whole)
         record.end_event = mark(recorder, open->device, open->stream, &record.no_device);
     if (record.begin_event && !record.end_event) {
@@ -209,7 +220,12 @@ void tml_recorder_end_owner(struct tml_recorder *recorder, traceml_span span, un
 traceml_span tml_recorder_begin_owner(struct tml_recorder *recorder, enum traceml_phase phase,
                                       struct traceml_stream stream)
 {
-    return open_span(recorder, phase, stream);
+    return open_span(recorder, phase, TML_SPAN_NAME_OTHER, stream);
+}
+
+traceml_span tml_recorder_begin_named_owner(struct tml_recorder *recorder, unsigned name, struct traceml_stream stream)
+{
+    return open_span(recorder, TRACEML_PHASE_USER, name, stream);
 }
 
 void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span)
@@ -221,7 +237,7 @@ void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span)
     while (recorder->depth > (uint32_t)index + 1)
         close_top(recorder, now_ns, TRACEML_SPAN_ABORTED, false);
     struct tml_open_span *open = &recorder->open[--recorder->depth];
-    recorder->phase_depth[open->phase]--;
+    (*kind_depth(recorder, open->phase, open->name))--;
     unmark(recorder, open->device, open->begin_event);
     if (open->phase == TRACEML_PHASE_STEP) /* Release: as at its end. */
         atomic_store_explicit(&tml_recording.step_owner, NULL, memory_order_release);
@@ -261,7 +277,7 @@ traceml_span tml_recorder_step_begin_owner(struct tml_recorder *recorder, struct
     recorder->last_stream = stream;
     /* Relaxed: a fact on its own. */
     atomic_store_explicit(&tml_recording.step_device, stream.device, memory_order_relaxed);
-    traceml_span span = open_span(recorder, TRACEML_PHASE_STEP, stream);
+    traceml_span span = open_span(recorder, TRACEML_PHASE_STEP, TML_SPAN_NAME_OTHER, stream);
     if (span < 0)
         atomic_store_explicit(&tml_recording.step_owner, NULL, memory_order_release);
     return span;

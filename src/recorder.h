@@ -4,7 +4,7 @@
  *           thread has ended); 512 KiB of ring and, once a device is used, 64 KiB a device.
  * Threads   _owner: the recorder's own thread. _sampler: the sampler. Others as said.
  * Units     ns.
- * Depends   ring, event_pool, reason.
+ * Depends   ring, event_pool, reason, span_name.
  */
 #ifndef TML_RECORDER_H
 #define TML_RECORDER_H
@@ -16,6 +16,7 @@
 #include "event_pool.h"
 #include "reason.h"
 #include "ring.h"
+#include "span_name.h"
 #include "traceml/traceml.h"
 
 #define TML_RECORDERS 64u
@@ -48,7 +49,8 @@ struct tml_open_span {
     int16_t device;
     uint8_t phase;
     uint8_t no_device; /* enum tml_reason */
-    bool inner;        /* inside a span of the same phase: makes no record */
+    uint8_t name;      /* of a USER span: the number of its name */
+    bool inner;        /* inside a span of the same phase and name: makes no record */
 };
 
 struct tml_recorder {
@@ -56,9 +58,10 @@ struct tml_recorder {
     struct tml_event_pool *_Atomic pool[TML_CUDA_MAX_DEVICES];
     struct tml_open_span open[TML_OPEN_SPANS];
     uint32_t depth;
-    uint32_t sequence; /* makes tokens of ended spans stale */
-    uint32_t spans;    /* for sampling the own cost */
-    uint16_t phase_depth[TRACEML_PHASE_COUNT];
+    uint32_t sequence;                         /* makes tokens of ended spans stale */
+    uint32_t spans;                            /* for sampling the own cost */
+    uint16_t phase_depth[TRACEML_PHASE_COUNT]; /* open spans of each phase; USER ones by their names instead */
+    uint16_t name_depth[TML_SPAN_NAMES];
     int64_t epoch;
     struct traceml_stream last_stream; /* of this thread's last step */
     uint64_t generation;               /* of the session that it records for */
@@ -92,6 +95,8 @@ struct tml_recorder *tml_recorder_for_span(void);
 
 traceml_span tml_recorder_begin_owner(struct tml_recorder *recorder, enum traceml_phase phase,
                                       struct traceml_stream stream);
+/* A USER span; `name` is the number of its name. */
+traceml_span tml_recorder_begin_named_owner(struct tml_recorder *recorder, unsigned name, struct traceml_stream stream);
 void tml_recorder_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags);
 void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span);
 traceml_span tml_recorder_step_begin_owner(struct tml_recorder *recorder, struct traceml_stream stream);

@@ -78,6 +78,7 @@ static void start_over(struct tml_recorder *recorder, uint64_t generation)
 {
     recorder->depth = 0;
     memset(recorder->phase_depth, 0, sizeof recorder->phase_depth);
+    memset(recorder->name_depth, 0, sizeof recorder->name_depth);
     recorder->epoch = -1;
     recorder->last_stream = TRACEML_NO_STREAM;
     recorder->generation = generation;

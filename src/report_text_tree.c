@@ -162,6 +162,30 @@ static void note_count(struct tml_text *note, const struct tml_metric_status *st
                     tenths % 10);
 }
 
+static const struct tml_rank_window *rank_window(const struct tree *tree, int rank)
+{
+    const struct tml_window *window = &tree->analysis->window;
+    for (size_t i = 0; i < window->rank_count; i++)
+        if ((int)window->ranks[i].run->rank == rank)
+            return &window->ranks[i];
+    return NULL;
+}
+
+/* The row is their sum: each name with its part, of the rank whose value the row shows. */
+static void note_names(struct tml_text *note, const struct tree *tree)
+{
+    const struct tml_rank_window *rank = rank_window(tree, over(tree, TML_METRIC_USER_SPANS)->median.rank);
+    for (unsigned i = 0; rank && i < TML_SPAN_NAMES; i++) {
+        const struct tml_own_span *own = &rank->own[i];
+        char words[TML_SPAN_NAME_BYTES + 2];
+        if (own->occurrences[TML_REGION_PRE] + own->occurrences[TML_REGION_IN] == 0 ||
+            own->value_ns[TML_REGION_PRE] == TML_NS_NONE)
+            continue;
+        snprintf(words, sizeof words, "%s ", own->name);
+        note_ms(note, tree, words, tml_ns_add(own->value_ns[TML_REGION_PRE], own->value_ns[TML_REGION_IN]));
+    }
+}
+
 static void note_row(struct tree *tree, struct tree_row *row)
 {
     const struct tml_over_ranks *its = over(tree, row->metric);
@@ -174,6 +198,8 @@ static void note_row(struct tree *tree, struct tree_row *row)
     if (row->metric == TML_METRIC_INPUT_WAIT && tree->analysis->window.clock == TML_CLOCK_GPU &&
         over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->median.value_ns != TML_NS_NONE)
         note_ms(&row->note, tree, "fetch on the host ", over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->median.value_ns);
+    if (row->metric == TML_METRIC_USER_SPANS)
+        note_names(&row->note, tree);
     if (spec->pre == 0 || spec->in == 0)
         note_count(&row->note, &its->status, spec->in ? TML_REGION_IN : TML_REGION_PRE);
 }

@@ -15,19 +15,25 @@ void tml_row_store_init(struct tml_row_store *store, size_t limit)
 
 typedef bool visit_column(struct tml_row_column *column, size_t rows, size_t bytes);
 
+static bool each_of_cell(struct tml_row_cell_columns *cell, size_t rows, visit_column *visit)
+{
+    bool ok = visit(&cell->count, rows, sizeof(uint32_t)) && visit(&cell->other_count, rows, sizeof(uint32_t));
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+        ok = ok && visit(&cell->exclusive[clock], rows, sizeof(int64_t)) &&
+             visit(&cell->inclusive[clock], rows, sizeof(int64_t));
+    return ok;
+}
+
 static bool each_column(struct tml_row_store *store, size_t rows, visit_column *visit)
 {
     bool ok = true;
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             ok = ok && visit(&store->term[clock][term], rows, sizeof(int64_t));
-    for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
-        struct tml_row_cell_columns *cell = &store->cell[i];
-        ok = ok && visit(&cell->count, rows, sizeof(uint32_t)) && visit(&cell->other_count, rows, sizeof(uint32_t));
-        for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
-            ok = ok && visit(&cell->exclusive[clock], rows, sizeof(int64_t)) &&
-                 visit(&cell->inclusive[clock], rows, sizeof(int64_t));
-    }
+    for (unsigned i = 0; i < TML_ROW_CELLS; i++)
+        ok = ok && each_of_cell(&store->cell[i], rows, visit);
+    for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
+        ok = ok && each_of_cell(&store->own[i], rows, visit);
     return ok;
 }
 
@@ -164,6 +170,23 @@ static bool set_cell(struct tml_row_store *store, struct tml_row_cell_columns *c
     return ok;
 }
 
+/* Cells in one row of numbers, as the columns stand. */
+static const struct tml_cell *phase_cell(const struct tml_step_row *row, unsigned index)
+{
+    return &row->cell[index / TRACEML_PHASE_COUNT][index % TRACEML_PHASE_COUNT];
+}
+
+static const struct tml_cell *own_cell(const struct tml_step_row *row, unsigned index)
+{
+    return &row->own[index / TML_SPAN_NAMES][index % TML_SPAN_NAMES];
+}
+
+static bool has_own(const struct tml_step_row *row)
+{
+    return row->cell[TML_REGION_PRE][TRACEML_PHASE_USER].count > 0 ||
+           row->cell[TML_REGION_IN][TRACEML_PHASE_USER].count > 0;
+}
+
 static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_step_row *row)
 {
     bool ok = true;
@@ -175,7 +198,10 @@ static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_s
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             ok = ok && set_time(store, &store->term[clock][term], slot, row->term_ns[clock][term]);
     for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        ok = ok && set_cell(store, &store->cell[i], slot, &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT]);
+        ok = ok && set_cell(store, &store->cell[i], slot, phase_cell(row, i));
+    store->has_own = store->has_own || has_own(row);
+    for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
+        ok = ok && set_cell(store, &store->own[i], slot, own_cell(row, i));
     return ok;
 }
 
@@ -184,17 +210,24 @@ static bool sane(int64_t ns)
     return ns == TML_NS_NONE || (ns <= TML_ROW_LIMIT_NS && ns >= -TML_ROW_LIMIT_NS);
 }
 
+static bool sane_cell(const struct tml_cell *cell)
+{
+    bool ok = true;
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+        ok = ok && sane(cell->exclusive_ns[clock]) && sane(cell->inclusive_ns[clock]);
+    return ok;
+}
+
 bool tml_row_store_accepts(const struct tml_step_row *row)
 {
     bool ok = sane(row->end_ns);
-    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             ok = ok && sane(row->term_ns[clock][term]);
-        for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
-            const struct tml_cell *cell = &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT];
-            ok = ok && sane(cell->exclusive_ns[clock]) && sane(cell->inclusive_ns[clock]);
-        }
-    }
+    for (unsigned i = 0; i < TML_ROW_CELLS; i++)
+        ok = ok && sane_cell(phase_cell(row, i));
+    for (unsigned i = 0; has_own(row) && i < TML_ROW_OWN_CELLS; i++)
+        ok = ok && sane_cell(own_cell(row, i));
     return ok;
 }
 
@@ -246,6 +279,8 @@ void tml_row_store_get(const struct tml_row_store *store, size_t index, struct t
             row->term_ns[clock][term] = get_time(&store->term[clock][term], slot);
     for (unsigned i = 0; i < TML_ROW_CELLS; i++)
         get_cell(&store->cell[i], slot, &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT]);
+    for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
+        get_cell(&store->own[i], slot, &row->own[i / TML_SPAN_NAMES][i % TML_SPAN_NAMES]);
 }
 
 uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index)

@@ -40,6 +40,7 @@ struct tml_row_column {
 };
 
 #define TML_ROW_CELLS (TML_REGIONS * TRACEML_PHASE_COUNT)
+#define TML_ROW_OWN_CELLS (TML_REGIONS * TML_SPAN_NAMES)
 
 /* The columns of one cell. Inclusive times exist where they ever differed from the exclusive ones. */
 struct tml_row_cell_columns {
@@ -57,6 +58,8 @@ struct tml_row_store {
     uint8_t *gpu_complete, *gpu_reason;
     struct tml_row_column term[TML_CLOCKS][TML_TERM_COUNT];
     struct tml_row_cell_columns cell[TML_ROW_CELLS];
+    struct tml_row_cell_columns own[TML_ROW_OWN_CELLS];
+    bool has_own; /* most runs have no spans of their own: nothing is looked up for them */
 };
 
 void tml_row_store_init(struct tml_row_store *store, size_t limit);

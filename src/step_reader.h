@@ -44,6 +44,7 @@ struct tml_rank_run {
     struct tml_row_store rows;
     struct tml_rank_totals totals;
     struct tml_warmup warmup;
+    struct tml_span_names names; /* of own spans, as the rows number them */
 };
 
 struct tml_run {

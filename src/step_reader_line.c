@@ -85,7 +85,8 @@ static const char *take_row(struct tml_rank_run *rank, uint64_t last_common, con
 static const char *take_step(struct tml_rank_run *rank, uint64_t last_common, const struct tml_json *value, bool *oom)
 {
     struct tml_step_row row;
-    return tml_step_row_read(value, &row) ? take_row(rank, last_common, &row, oom) : "not a step";
+    bool good = tml_step_row_read(value, &row) && tml_step_row_read_own(value, &rank->names, &row);
+    return good ? take_row(rank, last_common, &row, oom) : "not a step";
 }
 
 /* ---- Folded steps ---- */
@@ -118,6 +119,7 @@ static void restart(struct tml_rank_run *rank)
     rank->state = rank->end = NULL;
     tml_row_store_clear(&rank->rows);
     rank->warmup = (struct tml_warmup){0};
+    memset(&rank->names, 0, sizeof rank->names);
     struct tml_step_fold *sums = rank->totals.sums;
     tml_step_fold_clear(sums);
     rank->totals = (struct tml_rank_totals){.first_epoch = -1, .last_epoch = -1, .sums = sums};

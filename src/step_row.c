@@ -8,6 +8,9 @@ static const char *const term_keys[] = {
 #undef TML_X
 };
 
+/* In the cell of the own spans: those of each name. */
+#define OWN_KEY "names"
+
 static const char *const region_keys[TML_REGIONS] = {"pre", "in"};
 static const char *const cell_keys[TML_CLOCKS][2] = {{"cpu_ms", "cpu_inclusive_ms"}, {"gpu_ms", "gpu_inclusive_ms"}};
 
@@ -26,19 +29,24 @@ const char *tml_cell_key(enum tml_clock clock, bool inclusive)
     return cell_keys[clock][inclusive];
 }
 
+static void clear_cells(struct tml_cell *cells, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+            cells[i].exclusive_ns[clock] = cells[i].inclusive_ns[clock] = TML_NS_NONE;
+}
+
 void tml_step_row_clear(struct tml_step_row *row)
 {
     memset(row, 0, sizeof *row);
     row->end_ns = TML_NS_NONE;
     row->epoch = -1;
-    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             row->term_ns[clock][term] = TML_NS_NONE;
-        for (unsigned region = 0; region < TML_REGIONS; region++)
-            for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
-                row->cell[region][phase].exclusive_ns[clock] = TML_NS_NONE;
-                row->cell[region][phase].inclusive_ns[clock] = TML_NS_NONE;
-            }
+    for (unsigned region = 0; region < TML_REGIONS; region++) {
+        clear_cells(row->cell[region], TRACEML_PHASE_COUNT);
+        clear_cells(row->own[region], TML_SPAN_NAMES);
     }
 }
 
@@ -81,9 +89,29 @@ static void write_clocks(struct tml_json_writer *writer, const struct tml_step_r
         tml_json_write_string(writer, "gpu_reason", tml_reason_key(row->gpu_reason));
 }
 
-static void write_cell(struct tml_json_writer *writer, unsigned phase, const struct tml_cell *cell)
+static void write_cell(struct tml_json_writer *writer, const char *key, const struct tml_cell *cell,
+                       const struct tml_cell *own);
+
+static void write_own(struct tml_json_writer *writer, const struct tml_cell *own)
 {
-    tml_json_begin_object(writer, tml_phase_key(phase));
+    bool open = false;
+    for (unsigned name = 0; name < TML_SPAN_NAMES; name++) {
+        if (own[name].count == 0)
+            continue;
+        if (!open)
+            tml_json_begin_object(writer, OWN_KEY);
+        open = true;
+        write_cell(writer, tml_span_name_text(&tml_span_names, name), &own[name], NULL);
+    }
+    if (open)
+        tml_json_end_object(writer);
+}
+
+/* `own`: the cell is that of all own spans, these are those of each name. */
+static void write_cell(struct tml_json_writer *writer, const char *key, const struct tml_cell *cell,
+                       const struct tml_cell *own)
+{
+    tml_json_begin_object(writer, key);
     tml_json_write_uint(writer, "count", cell->count);
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         tml_json_write_ns_as_ms(writer, cell_keys[clock][0], cell->exclusive_ns[clock]);
@@ -92,10 +120,13 @@ static void write_cell(struct tml_json_writer *writer, unsigned phase, const str
             tml_json_write_ns_as_ms(writer, cell_keys[clock][1], cell->inclusive_ns[clock]);
     if (cell->other_count > 0)
         tml_json_write_uint(writer, "other", cell->other_count);
+    if (own)
+        write_own(writer, own);
     tml_json_end_object(writer);
 }
 
-static void write_region(struct tml_json_writer *writer, unsigned region, const struct tml_cell *cells)
+static void write_region(struct tml_json_writer *writer, unsigned region, const struct tml_cell *cells,
+                         const struct tml_cell *own)
 {
     bool open = false;
     for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
@@ -104,7 +135,7 @@ static void write_region(struct tml_json_writer *writer, unsigned region, const 
         if (!open)
             tml_json_begin_object(writer, region_keys[region]);
         open = true;
-        write_cell(writer, phase, &cells[phase]);
+        write_cell(writer, tml_phase_key(phase), &cells[phase], phase == TRACEML_PHASE_USER ? own : NULL);
     }
     if (open)
         tml_json_end_object(writer);
@@ -125,7 +156,7 @@ size_t tml_step_row_write(const struct tml_step_row *row, char *line, size_t byt
     write_flags(&writer, row->flags);
     write_clocks(&writer, row);
     for (unsigned region = 0; region < TML_REGIONS; region++)
-        write_region(&writer, region, row->cell[region]);
+        write_region(&writer, region, row->cell[region], row->own[region]);
     tml_json_end_object(&writer);
     if (writer.failed)
         return 0;
@@ -247,4 +278,52 @@ bool tml_step_row_read(const struct tml_json *value, struct tml_step_row *row)
            read_uint32(value, "microbatches", &row->microbatches) && read_flags(value, &row->flags) &&
            read_clocks(value, row) && read_region(value, TML_REGION_PRE, row->cell[TML_REGION_PRE]) &&
            read_region(value, TML_REGION_IN, row->cell[TML_REGION_IN]);
+}
+
+/* ---- Names: in a file they are a text, in a row a number ---- */
+
+static int64_t sum_ns(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return a == TML_NS_NONE || b == TML_NS_NONE || __builtin_add_overflow(a, b, &sum) ? TML_NS_NONE : sum;
+}
+
+/* Names beyond the table share a cell. */
+static void merge_cell(struct tml_cell *into, const struct tml_cell *cell)
+{
+    if (into->count == 0) {
+        *into = *cell;
+        return;
+    }
+    into->count += cell->count;
+    into->other_count += cell->other_count;
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+        into->exclusive_ns[clock] = sum_ns(into->exclusive_ns[clock], cell->exclusive_ns[clock]);
+        into->inclusive_ns[clock] = sum_ns(into->inclusive_ns[clock], cell->inclusive_ns[clock]);
+    }
+}
+
+static bool read_own(const struct tml_json *object, struct tml_span_names *names, struct tml_cell *own)
+{
+    if (object && !tml_json_is_object(object))
+        return false;
+    for (const struct tml_json *child = tml_json_first(object); child; child = tml_json_next(child)) {
+        struct tml_cell cell = {0};
+        clear_cells(&cell, 1);
+        if (!read_cell(child, &cell))
+            return false;
+        merge_cell(&own[tml_span_name_add(names, tml_json_key(child))], &cell);
+    }
+    return true;
+}
+
+bool tml_step_row_read_own(const struct tml_json *value, struct tml_span_names *names, struct tml_step_row *row)
+{
+    bool good = true;
+    for (unsigned region = 0; region < TML_REGIONS && good; region++) {
+        const struct tml_json *cells = tml_json_get(value, region_keys[region]);
+        const struct tml_json *all = tml_json_get(cells, tml_phase_key(TRACEML_PHASE_USER));
+        good = read_own(tml_json_get(all, OWN_KEY), names, row->own[region]);
+    }
+    return good;
 }

@@ -3,7 +3,7 @@
  * Memory    plain data, no pointers; lines are written into the caller's buffer.
  * Threads   any, one row is not shared.
  * Units     ns; TML_NS_NONE where a thing was not measured. Lines are in ms with six decimals (whole ns).
- * Depends   clock, reason, json, traceml.h.
+ * Depends   clock, reason, span_name, json, traceml.h.
  */
 #ifndef TML_STEP_ROW_H
 #define TML_STEP_ROW_H
@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "json.h"
 #include "reason.h"
+#include "span_name.h"
 #include "traceml/traceml.h"
 
 /* Where in its iteration a span began: before its step, or inside. */
@@ -61,11 +62,12 @@ struct tml_step_row {
     enum tml_reason gpu_reason; /* else: why not */
     int64_t term_ns[TML_CLOCKS][TML_TERM_COUNT];
     struct tml_cell cell[TML_REGIONS][TRACEML_PHASE_COUNT];
+    struct tml_cell own[TML_REGIONS][TML_SPAN_NAMES]; /* of the USER cells above, by the name's number */
 };
 
-/* Room for the longest line that tml_step_row_write() makes: every phase in both regions, the longest numbers. A usual
- * line has 580 bytes on one clock and 760 on both. */
-#define TML_STEP_LINE_BYTES 4608
+/* Room for the longest line that tml_step_row_write() makes: every phase and name in both regions, the longest numbers.
+ * A usual line has 580 bytes on one clock and 760 on both. */
+#define TML_STEP_LINE_BYTES 15360
 
 /* The words of a line: the one place where they stand. */
 const char *tml_region_key(enum tml_region region);
@@ -75,10 +77,13 @@ const char *tml_cell_key(enum tml_clock clock, bool inclusive); /* "cpu_ms", "gp
 /* Sets every time to "not measured" and every count to zero. */
 void tml_step_row_clear(struct tml_step_row *row);
 
-/* Writes the row as one JSON line with its newline. Returns its length, 0 if `bytes` was too small. */
+/* Writes the row as one JSON line with its newline, names from the process's table. Returns its length, 0 if `bytes`
+ * was too small. */
 size_t tml_step_row_write(const struct tml_step_row *row, char *line, size_t bytes);
 
 /* Reads what tml_step_row_write() wrote. False when `value` is no such object (wrong type, negative count, ...). */
 bool tml_step_row_read(const struct tml_json *value, struct tml_step_row *row);
+/* Reads `own` too, which the call above leaves empty; new names get numbers in `names`. */
+bool tml_step_row_read_own(const struct tml_json *value, struct tml_span_names *names, struct tml_step_row *row);
 
 #endif

@@ -57,10 +57,15 @@ static uint32_t half_cost_ns(const struct tml_step_table *table, const struct tm
     return table->cost_ns[span->no_device == 0][half] + hook_cost_ns(span->phase) / 2;
 }
 
+static uint8_t name_of(const struct tml_record *record)
+{
+    return record->phase == TRACEML_PHASE_USER ? (uint8_t)record->name : TML_SPAN_NAME_OTHER;
+}
+
 static struct tml_ledger_span member_of(const struct tml_step_table *table, const struct tml_table_span *span,
                                         enum tml_clock clock)
 {
-    struct tml_ledger_span member = {.phase = span->record.phase};
+    struct tml_ledger_span member = {.phase = span->record.phase, .name = name_of(&span->record)};
     if (clock == TML_CLOCK_GPU) {
         member.begin_ns = span->begin_device_ns;
         member.end_ns = span->end_device_ns;
@@ -95,6 +100,10 @@ static void count(struct tml_step_row *out, const struct tml_table_span *step, c
     bool elsewhere = !tml_table_span_same_thread(step, span);
     cell->count++;
     cell->other_count += elsewhere;
+    if (span->record.phase == TRACEML_PHASE_USER) {
+        out->own[region][span->record.name].count++;
+        out->own[region][span->record.name].other_count += elsewhere;
+    }
     if (elsewhere)
         return;
     out->microbatches += span->record.phase == TRACEML_PHASE_BACKWARD && region == TML_REGION_IN;
@@ -133,6 +142,14 @@ static void take_ledger(struct tml_step_row *out, const struct tml_ledger *ledge
             cell->exclusive_ns[clock] = ledger->exclusive_ns[region][phase];
             cell->inclusive_ns[clock] = ledger->inclusive_ns[region][phase];
         }
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        for (unsigned name = 0; name < TML_SPAN_NAMES; name++) {
+            struct tml_cell *cell = &out->own[region][name];
+            if (cell->count == cell->other_count)
+                continue;
+            cell->exclusive_ns[clock] = ledger->named_exclusive_ns[region][name];
+            cell->inclusive_ns[clock] = ledger->named_inclusive_ns[region][name];
+        }
 }
 
 /* A cell stands on the GPU clock only when each of its spans does: a sum with a hole is no sum. */
@@ -146,6 +163,9 @@ static void forget_holes(const struct tml_step_table *table, const struct tml_ta
         enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
         struct tml_cell *cell = &out->cell[region][span->record.phase];
         cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
+        cell = &out->own[region][name_of(&span->record)];
+        if (span->record.phase == TRACEML_PHASE_USER)
+            cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
     }
 }
 

@@ -58,6 +58,37 @@ static void write_status(struct tml_json_writer *json, const char *key, const st
     tml_json_end_object(json);
 }
 
+/* ---- The user's own spans, by name ---- */
+
+static void write_own_span(struct tml_json_writer *json, const struct tml_own_span *own)
+{
+    bool null = own->value_ns[TML_REGION_PRE] == TML_NS_NONE;
+    tml_json_begin_object(json, own->name);
+    tml_json_write_ns_as_ms(json, "exclusive_ms",
+                            null ? TML_NS_NONE
+                                 : tml_ns_add(own->value_ns[TML_REGION_PRE], own->value_ns[TML_REGION_IN]));
+    tml_json_write_ns_as_ms(json, "pre_step_ms", own->value_ns[TML_REGION_PRE]);
+    tml_json_write_ns_as_ms(json, "in_step_ms", own->value_ns[TML_REGION_IN]);
+    tml_json_write_ns_as_ms(json, "inclusive_ms", own->inclusive_ns);
+    tml_json_write_uint(json, "steps_observed", own->steps_observed);
+    tml_json_write_uint(json, "steps_expected", own->steps);
+    tml_json_begin_object(json, "occurrences");
+    tml_json_write_uint(json, "pre_step", own->occurrences[TML_REGION_PRE]);
+    tml_json_write_uint(json, "in_step", own->occurrences[TML_REGION_IN]);
+    tml_json_write_uint(json, "other_thread", own->elsewhere);
+    tml_json_end_object(json);
+    tml_json_end_object(json);
+}
+
+static void write_own_spans(struct tml_json_writer *json, const struct tml_own_span *own)
+{
+    tml_json_begin_object(json, "user_spans");
+    for (unsigned name = 0; name < TML_SPAN_NAMES; name++)
+        if (own[name].name)
+            write_own_span(json, &own[name]);
+    tml_json_end_object(json);
+}
+
 /* ---- Window ---- */
 
 static void write_step(struct tml_json_writer *json, const char *key, uint64_t step, bool known)
@@ -228,6 +259,7 @@ static void write_rank(struct tml_json_writer *json, const struct tml_analysis *
     for (unsigned i = 0; i < TML_METRIC_COUNT; i++)
         write_status(json, tml_metrics[i].key, &rank->metric[i]);
     tml_json_end_object(json);
+    write_own_spans(json, rank->own);
     write_spread(json, rank);
     tml_json_end_object(json);
 }
@@ -259,6 +291,7 @@ static void write_global(struct tml_json_writer *json, const struct tml_analysis
     for (unsigned i = 0; i < TML_METRIC_COUNT; i++)
         write_status(json, tml_metrics[i].key, &window->metric[i].status);
     tml_json_end_object(json);
+    write_own_spans(json, window->own);
     write_warmup(json, analysis);
     write_whole_run(json, analysis);
     tml_json_end_object(json);

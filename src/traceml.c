@@ -110,6 +110,25 @@ traceml_span traceml_begin(struct traceml_session *session, enum traceml_phase p
     return recorder ? tml_recorder_begin_owner(recorder, phase, usable(stream)) : -1;
 }
 
+/* Numbers of phases stand behind those of names. */
+traceml_name traceml_name_of(const char *name)
+{
+    if (!name)
+        return -1;
+    for (unsigned phase = TRACEML_PHASE_EVALUATION; phase <= TRACEML_PHASE_CHECKPOINT; phase++)
+        if (strcmp(name, tml_phase_key(phase)) == 0)
+            return (traceml_name)(TML_SPAN_NAMES + phase);
+    return (traceml_name)tml_span_name_add(&tml_span_names, name);
+}
+
+traceml_span traceml_begin_named(struct traceml_session *session, traceml_name name, struct traceml_stream stream)
+{
+    if (name < 0 || (unsigned)name >= TML_SPAN_NAMES)
+        return name < 0 ? -1 : traceml_begin(session, (enum traceml_phase)((unsigned)name - TML_SPAN_NAMES), stream);
+    struct tml_recorder *recorder = session ? tml_recorder_for_span() : NULL;
+    return recorder ? tml_recorder_begin_named_owner(recorder, (unsigned)name, usable(stream)) : -1;
+}
+
 void traceml_end(struct traceml_session *session, traceml_span span, unsigned flags)
 {
     struct tml_recorder *recorder = session ? tml_recorder_here() : NULL;

@@ -21,6 +21,18 @@ struct tml_spread {
     int64_t p10_ns, p50_ns, p90_ns;
 };
 
+/* What the user's own spans of one name say about the window, or one rank of it. */
+struct tml_own_span {
+    const char *name;                  /* in the run; NULL: no such name */
+    int64_t sum_ns[TML_REGIONS];       /* exclusive, of the observed steps */
+    int64_t inclusive_sum_ns;          /* both regions */
+    uint64_t steps, steps_observed;    /* a step that has such a span without a time on the window's clock is not */
+    uint64_t occurrences[TML_REGIONS]; /* on the step's thread */
+    uint64_t elsewhere;                /* on others: not in the times */
+    int64_t value_ns[TML_REGIONS];     /* mean of a step, 0 where it did not occur; TML_NS_NONE: null, both */
+    int64_t inclusive_ns;
+};
+
 struct tml_rank_window {
     const struct tml_rank_run *run;
     struct tml_instruments instruments;
@@ -30,6 +42,7 @@ struct tml_rank_window {
     /* Of the steps that are complete on the GPU, whatever the window's clock: what the device waited for. */
     uint64_t gpu_steps;
     int64_t gpu_input_ns, gpu_step_ns;
+    struct tml_own_span own[TML_SPAN_NAMES];
 };
 
 struct tml_rank_value {
@@ -64,6 +77,8 @@ struct tml_window {
     bool cuda;                    /* some rank has a device */
 
     struct tml_over_ranks metric[TML_METRIC_COUNT];
+    struct tml_own_span own[TML_SPAN_NAMES]; /* means over ranks; numbered by `names` */
+    struct tml_span_names names;
 };
 
 /* False when memory is out; the window is empty then. */
@@ -73,13 +88,17 @@ void tml_window_free(struct tml_window *window);
 /* Host brackets around device phases are launch time: what they say about the device is not known. */
 bool tml_window_is_launch_time(const struct tml_window *window);
 
-/* ---- Shared by window.c and window_metrics.c ---- */
+/* ---- Shared by window.c, window_metrics.c and window_own.c ---- */
 
 /* For each step of the window, for each rank: the index of its row. */
 struct tml_selection {
     size_t count, ranks;
     uint32_t *rows; /* [step * ranks + rank] */
 };
+
+/* Adds one step; after the last one the means are taken. */
+void tml_window_own_add(struct tml_rank_window *rank, const struct tml_step_row *row, enum tml_clock clock);
+void tml_window_own_finish(struct tml_window *window);
 
 bool tml_window_measure(struct tml_window *window, const struct tml_selection *selection);
 

@@ -128,6 +128,7 @@ static void measure_rank(struct tml_window *window, size_t index, const struct t
         tml_row_store_get(&rank->run->rows, selection->rows[i * selection->ranks + index], &row);
         measure_row(measuring, &row, window->clock, &rank->instruments);
         measure_device_wait(rank, &row);
+        tml_window_own_add(rank, &row, window->clock);
     }
     finish_rank(rank, measuring);
 }
@@ -226,6 +227,8 @@ bool tml_window_measure(struct tml_window *window, const struct tml_selection *s
         for (unsigned i = 0; i < TML_METRIC_COUNT; i++)
             tml_tally_merge(&all[i], &measuring->tally[i]);
     }
+    if (ok)
+        tml_window_own_finish(window);
     ok = ok && over_ranks(window, all);
     if (measuring)
         free(measuring->storage);

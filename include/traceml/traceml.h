@@ -170,7 +170,7 @@ TRACEML_API uint64_t traceml_steps_completed(const struct traceml_session *sessi
 /*
  * A span is bracketed by begin and end on one thread. Up to 64 spans may be open on a thread; they nest, and ending one
  * ends those inside that were left open, a step too (flagged aborted); so does the end of the thread. Of nested spans of
- * one phase the outermost counts. None of these calls allocates after a thread's first use, takes a lock, or makes a
+ * one phase (and one name) the outermost counts. None of these calls allocates after a thread's first use, takes a lock, or makes a
  * system call beyond the clock; none fails visibly: what could not be recorded is counted in `losses`.
  */
 
@@ -180,6 +180,21 @@ typedef int32_t traceml_span;
 /* Opens a span of `phase` (not STEP). Any thread. */
 TRACEML_API traceml_span traceml_begin(struct traceml_session *session, enum traceml_phase phase,
                                        struct traceml_stream stream);
+
+/* A name of a phase of the caller's own, as a number: the hot path handles no text. */
+typedef int32_t traceml_name;
+
+/*
+ * The number of a name, for the life of the process: ask once, keep it. "evaluation" and "checkpoint" are those phases,
+ * any other name is kept up to the report. A process tells 15 names of up to 47 bytes apart (longer ones are cut); spans
+ * with names beyond those, and of TRACEML_PHASE_USER without one, count under "other". NULL gives a
+ * negative number, with which nothing is opened. Any thread.
+ */
+TRACEML_API traceml_name traceml_name_of(const char *name);
+
+/* Opens a span with that name. Spans of different names nest: the innermost owns the time. Any thread. */
+TRACEML_API traceml_span traceml_begin_named(struct traceml_session *session, traceml_name name,
+                                             struct traceml_stream stream);
 
 /* Closes it. `flags` of enum traceml_span_flag. Same thread as begin. */
 TRACEML_API void traceml_end(struct traceml_session *session, traceml_span span, unsigned flags);

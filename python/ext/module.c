@@ -29,10 +29,12 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
 static int add_types(PyObject *module, struct core_state *state)
 {
     if (add_type(module, &core_trace_step_spec, &state->trace_step_type) < 0 ||
-        add_type(module, &core_fetch_spec, &state->fetch_type) < 0)
+        add_type(module, &core_fetch_spec, &state->fetch_type) < 0 ||
+        add_type(module, &core_span_spec, &state->span_type) < 0)
         return -1;
     /* The slot that would say this in the spec came with CPython 3.14. */
     state->trace_step_type->tp_vectorcall = core_trace_step_vectorcall;
+    state->span_type->tp_vectorcall = core_span_vectorcall;
     return 0;
 }
 
@@ -42,7 +44,11 @@ static int add_names(struct core_state *state)
     state->name_get_device = PyUnicode_InternFromString("get_device");
     state->name_num_yielded = PyUnicode_InternFromString("_num_yielded");
     state->name_status = PyUnicode_InternFromString("status");
-    return state->name_is_cuda && state->name_get_device && state->name_num_yielded && state->name_status ? 0 : -1;
+    state->span_names = PyDict_New();
+    return state->name_is_cuda && state->name_get_device && state->name_num_yielded && state->name_status &&
+                   state->span_names
+               ? 0
+               : -1;
 }
 
 static int add_error(PyObject *module, struct core_state *state)
@@ -112,6 +118,8 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->error);
     Py_VISIT(state->trace_step_type);
     Py_VISIT(state->fetch_type);
+    Py_VISIT(state->span_type);
+    Py_VISIT(state->span_names);
     return 0;
 }
 
@@ -122,6 +130,8 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->error);
     Py_CLEAR(state->trace_step_type);
     Py_CLEAR(state->fetch_type);
+    Py_CLEAR(state->span_type);
+    Py_CLEAR(state->span_names);
     Py_CLEAR(state->name_is_cuda);
     Py_CLEAR(state->name_get_device);
     Py_CLEAR(state->name_num_yielded);

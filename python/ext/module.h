@@ -17,6 +17,8 @@
 
 /* Spans of the hooks that may be open at once: a forward inside an optimizer's closure inside ... */
 #define CORE_OPEN_SPANS 16
+/* Names of spans whose number is remembered by their text. */
+#define CORE_SPAN_NAMES 64
 /* Models that carry our forward bracket at once (a GAN has two). Further ones are timed without their forward. */
 #define CORE_MODELS 16
 
@@ -70,6 +72,8 @@ struct core_state {
     PyObject *error; /* traceml_ai._core.Error */
     PyTypeObject *trace_step_type;
     PyTypeObject *fetch_type;
+    PyTypeObject *span_type;
+    PyObject *span_names;                                                      /* dict: a name -> its traceml_name */
     PyObject *name_is_cuda, *name_get_device, *name_num_yielded, *name_status; /* interned */
 };
 
@@ -81,6 +85,8 @@ extern PyMethodDef core_span_methods[];
 /* The types: one file each. */
 extern PyType_Spec core_trace_step_spec;
 extern PyType_Spec core_fetch_spec;
+extern PyType_Spec core_span_spec;
+PyObject *core_span_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf, PyObject *names);
 PyObject *core_trace_step_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf, PyObject *names);
 
 /* ---- session.c ---- */

@@ -12,6 +12,7 @@ Two lines make a script traceable::
 Importing this package imports neither torch nor numpy; :func:`init` does.
 """
 
+from traceml_ai._core import Span as span
 from traceml_ai._core import TraceStep as trace_step
 from traceml_ai._core import __version__
 from traceml_ai.init_config import TraceMLInitConfig
@@ -24,6 +25,7 @@ __all__ = [
     "final_summary",
     "init",
     "shutdown",
+    "span",
     "start",
     "summary",
     "trace_step",

@@ -84,6 +84,35 @@ static void spans_of_one_phase_count_once(void **state)
     assert_closed();
 }
 
+static struct tml_ledger_span named(unsigned name, int64_t begin_ns, int64_t end_ns)
+{
+    struct tml_ledger_span its = span(TRACEML_PHASE_USER, begin_ns, end_ns);
+    its.name = (uint8_t)name;
+    return its;
+}
+
+static void own_spans_nest_by_name(void **state)
+{
+    (void)state;
+    struct tml_ledger_span spans[] = {
+        named(1, 10, 90),                    /* around the step's begin */
+        named(2, 20, 40),                    /* inside it */
+        named(1, 25, 30),                    /* inside both: of its own name it is not the outermost */
+        span(TRACEML_PHASE_FORWARD, 60, 80), /* taken out of the first */
+        span(TRACEML_PHASE_STEP, 50, 100),
+    };
+    tml_ledger_close(&ledger, spans, 5, 0, 50, 100, 0);
+    assert_int_equal(ledger.named_exclusive_ns[PRE][1], 10 + 5 + 10);
+    assert_int_equal(ledger.named_exclusive_ns[PRE][2], 15);
+    assert_int_equal(ledger.named_inclusive_ns[PRE][1], 40);
+    assert_int_equal(ledger.named_inclusive_ns[IN][1], 40);
+    assert_int_equal(ledger.named_inclusive_ns[PRE][2], 20);
+    assert_int_equal(exclusive(PRE, TRACEML_PHASE_USER), 40);
+    assert_int_equal(ledger.inclusive_ns[PRE][TRACEML_PHASE_USER], 40);
+    assert_int_equal(exclusive(IN, TRACEML_PHASE_FORWARD), 20);
+    assert_closed();
+}
+
 static void what_happens_inside_an_evaluation_stays_there(void **state)
 {
     (void)state;
@@ -199,6 +228,7 @@ int main(void)
         cmocka_unit_test(an_ordinary_step_is_taken_apart),
         cmocka_unit_test(a_span_inside_another_is_taken_out_of_it),
         cmocka_unit_test(spans_of_one_phase_count_once),
+        cmocka_unit_test(own_spans_nest_by_name),
         cmocka_unit_test(what_happens_inside_an_evaluation_stays_there),
         cmocka_unit_test(the_first_iteration_has_no_beginning),
         cmocka_unit_test(our_own_cost_is_taken_out_of_what_it_fell_into),

@@ -41,6 +41,24 @@ static void assert_next(enum traceml_phase phase, unsigned flags)
     assert_int_equal(record.flags, flags);
 }
 
+static void own_spans_of_different_names_are_both_kept_and_of_one_the_outermost(void **state)
+{
+    (void)state;
+    traceml_span outer = tml_recorder_begin_named_owner(mine, 1, none);
+    traceml_span inner = tml_recorder_begin_named_owner(mine, 2, none);
+    end(tml_recorder_begin_named_owner(mine, 1, none));
+    end(inner);
+    end(outer);
+    assert_int_equal(recording_fixture_pop().name, 2);
+    assert_int_equal(recording_fixture_pop().name, 1);
+    assert_true(recording_fixture_empty());
+    end(tml_recorder_begin_named_owner(mine, 1, none)); /* the depths are even again */
+    assert_int_equal(recording_fixture_pop().name, 1);
+    tml_recorder_cancel_owner(mine, tml_recorder_begin_named_owner(mine, 1, none));
+    end(tml_recorder_begin_named_owner(mine, 1, none));
+    assert_int_equal(recording_fixture_pop().name, 1);
+}
+
 static void spans_come_out_in_the_order_of_their_ends(void **state)
 {
     (void)state;
@@ -301,6 +319,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, admit, stop)
     const struct CMUnitTest tests[] = {
+        TEST(own_spans_of_different_names_are_both_kept_and_of_one_the_outermost),
         TEST(spans_come_out_in_the_order_of_their_ends),
         TEST(of_nested_spans_of_one_phase_the_outermost_counts),
         TEST(ending_a_span_ends_what_was_left_open_inside),

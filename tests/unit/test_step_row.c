@@ -145,6 +145,15 @@ static void the_longest_line_fits(void **state)
         for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
             row.cell[region][phase] =
                 (struct tml_cell){UINT32_MAX, UINT32_MAX, {-INT64_MAX, -INT64_MAX}, {-INT64_MAX + 1, -INT64_MAX + 1}};
+    for (unsigned name = 0; name < TML_SPAN_NAMES; name++) {
+        char text[TML_SPAN_NAME_BYTES];
+        memset(text, '"', sizeof text - 1); /* twice as long in JSON */
+        text[0] = (char)('a' + name);
+        text[sizeof text - 1] = '\0';
+        unsigned number = tml_span_name_add(&tml_span_names, text);
+        for (unsigned region = 0; region < TML_REGIONS; region++)
+            row.own[region][number] = row.cell[0][TRACEML_PHASE_USER];
+    }
     char line[2 * TML_STEP_LINE_BYTES];
     size_t bytes = tml_step_row_write(&row, line, sizeof line);
     print_message("longest line: %zu bytes\n", bytes);
@@ -190,6 +199,65 @@ static void a_typical_line_has_600_bytes_on_one_clock_and_780_on_both(void **sta
 }
 
 /* ---- Round trips ---- */
+
+static bool read_own(const char *line, struct tml_span_names *names, struct tml_step_row *row)
+{
+    struct tml_json *root = tml_json_parse(line, strlen(line));
+    bool good = root && tml_step_row_read(root, row) && tml_step_row_read_own(root, names, row);
+    tml_json_free(root);
+    return good;
+}
+
+static void own_spans_come_back_under_their_names(void **state)
+{
+    (void)state;
+    struct tml_step_row row = empty_row(), again;
+    struct tml_span_names names = {0};
+    memset(&tml_span_names, 0, sizeof tml_span_names); /* another test filled it */
+    unsigned number = tml_span_name_add(&tml_span_names, "say \"aug\"");
+    tml_span_name_add(&names, "of another process, with that number");
+    row.own[TML_REGION_IN][number] = (struct tml_cell){2, 1, {5000000, TML_NS_NONE}, {7000000, TML_NS_NONE}};
+    row.cell[TML_REGION_IN][TRACEML_PHASE_USER] = row.own[TML_REGION_IN][number];
+    char line[TML_STEP_LINE_BYTES];
+    line[tml_step_row_write(&row, line, sizeof line) - 1] = '\0';
+    assert_true(read_own(line, &names, &again));
+    unsigned its = tml_span_name_add(&names, "say \"aug\"");
+    assert_int_equal(its, 2);
+    assert_memory_equal(&again.own[TML_REGION_IN][its], &row.own[TML_REGION_IN][number], sizeof(struct tml_cell));
+    assert_int_equal(again.own[TML_REGION_IN][1].count, 0);
+}
+
+static void names_beyond_the_table_are_added_up(void **state)
+{
+    (void)state;
+    struct tml_span_names names = {0};
+    struct tml_step_row row;
+    char line[4096];
+    size_t at = (size_t)snprintf(line, sizeof line,
+                                 "{\"step\":1,\"iteration\":1,\"end_ms\":1,\"pre\":{\"user\":{"
+                                 "\"count\":20,\"cpu_ms\":20,\"names\":{");
+    for (unsigned i = 0; i < TML_SPAN_NAMES + 4; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, "%s\"p%u\":{\"count\":1,\"cpu_ms\":1}", i ? "," : "", i);
+    snprintf(line + at, sizeof line - at, "}}}}");
+    assert_true(read_own(line, &names, &row));
+    assert_int_equal(row.own[TML_REGION_PRE][1].count, 1);
+    assert_int_equal(row.own[TML_REGION_PRE][TML_SPAN_NAME_OTHER].count, 5);
+    assert_int_equal(row.own[TML_REGION_PRE][TML_SPAN_NAME_OTHER].exclusive_ns[TML_CLOCK_CPU], 5 * TML_NS_PER_MS);
+}
+
+static void own_spans_of_a_wrong_type_spoil_the_line(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"7", "[]", "{\"a\":1}", "{\"a\":{}}", "{\"a\":{\"count\":-1}}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct tml_span_names names = {0};
+        struct tml_step_row row;
+        char line[256];
+        snprintf(line, sizeof line,
+                 "{\"step\":1,\"iteration\":1,\"end_ms\":1,\"in\":{\"user\":{\"count\":1,\"names\":%s}}}", wrong[i]);
+        assert_false(read_own(line, &names, &row));
+    }
+}
 
 static void every_flag_and_every_reason_comes_back(void **state)
 {
@@ -387,6 +455,9 @@ int main(void)
         cmocka_unit_test(a_buffer_too_small_gets_no_line),
         cmocka_unit_test(the_longest_line_fits),
         cmocka_unit_test(a_typical_line_has_600_bytes_on_one_clock_and_780_on_both),
+        cmocka_unit_test(own_spans_come_back_under_their_names),
+        cmocka_unit_test(names_beyond_the_table_are_added_up),
+        cmocka_unit_test(own_spans_of_a_wrong_type_spoil_the_line),
         cmocka_unit_test(every_flag_and_every_reason_comes_back),
         cmocka_unit_test(every_term_and_cell_comes_back_in_its_own_place),
         cmocka_unit_test(not_measured_and_zero_stay_apart),

@@ -324,6 +324,27 @@ static void an_error_between_question_and_time_ends_all_calls_and_is_said(void *
     tml_recording.cuda->broken = false; /* so that the events can be counted out */
 }
 
+static void own_spans_are_kept_by_name_and_region(void **state)
+{
+    (void)state;
+    tml_recorder_end_owner(mine, tml_recorder_begin_named_owner(mine, 3, none), 0);
+    traceml_span opened = tml_recorder_step_begin_owner(mine, stream0);
+    traceml_span on_device = tml_recorder_begin_named_owner(mine, 4, stream0);
+    fake_cuda_work(0, NULL, MS);
+    tml_recorder_end_owner(mine, on_device, 0);
+    tml_recorder_end_owner(mine, tml_recorder_begin_named_owner(mine, 3, none), 0);
+    tml_recorder_end_owner(mine, opened, 0);
+    fake_cuda_advance(2 * MS);
+    assert_true(next());
+    assert_int_equal(row.own[TML_REGION_PRE][3].count, 1);
+    assert_int_equal(row.own[TML_REGION_IN][3].count, 1);
+    assert_int_equal(row.own[TML_REGION_IN][3].exclusive_ns[TML_CLOCK_GPU], TML_NS_NONE); /* no event */
+    assert_int_equal(row.own[TML_REGION_IN][4].exclusive_ns[TML_CLOCK_GPU], MS - TML_DEVICE_RECORD_NS);
+    assert_int_equal(row.cell[TML_REGION_IN][TRACEML_PHASE_USER].count, 2);
+    assert_int_equal(row.own[TML_REGION_PRE][3].exclusive_ns[TML_CLOCK_CPU],
+                     row.cell[TML_REGION_PRE][TRACEML_PHASE_USER].exclusive_ns[TML_CLOCK_CPU]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -340,6 +361,7 @@ int main(void)
         TEST(spans_of_another_thread_are_counted_apart_and_not_waited_out),
         TEST(a_phase_on_another_device_makes_the_step_cpu_only_and_is_no_device_error),
         TEST(the_per_thread_stream_of_two_threads_is_not_one),
+        TEST(own_spans_are_kept_by_name_and_region),
         TEST(an_error_between_question_and_time_ends_all_calls_and_is_said),
     };
     return cmocka_run_group_tests(tests, fake_cuda_calls_load, NULL);

@@ -407,6 +407,66 @@ static void shares_have_numerator_and_denominator_on_one_clock(void **state)
     assert_true(isnan(window->metric[TML_METRIC_STEP_TIME_CPU].share));
 }
 
+static struct tml_cell spent(int64_t ms, uint32_t count)
+{
+    return (struct tml_cell){count, 0, {ms * TML_NS_PER_MS, TML_NS_NONE}, {ms * TML_NS_PER_MS, TML_NS_NONE}};
+}
+
+static void add_own(struct scene *scene, uint64_t last, const char *name, enum tml_region region, int64_t ms)
+{
+    unsigned number = tml_span_name_add(&tml_span_names, name);
+    for (uint64_t step = 1; step <= last; step++) {
+        struct tml_step_row *row = add(scene, fixture_row(step, &fixture_healthy));
+        if (step % 2)
+            continue;
+        row->own[region][number] = row->cell[region][TRACEML_PHASE_USER] = spent(ms, 1);
+    }
+}
+
+static const struct tml_own_span *own(const struct tml_own_span *spans, const char *name)
+{
+    for (unsigned i = 0; i < TML_SPAN_NAMES; i++)
+        if (spans[i].name && strcmp(spans[i].name, name) == 0)
+            return &spans[i];
+    fail_msg("no span %s", name);
+    return NULL;
+}
+
+/* Numbers differ from rank to rank: "log" is the first name of rank 1 and the second of the process. */
+static void own_spans_are_means_of_a_step_by_name_over_ranks(void **state)
+{
+    struct scene *scene = *state;
+    add_own(scene, 31, "augment", TML_REGION_PRE, 8);
+    write_rank(scene, 0, 2, NULL);
+    add_own(scene, 31, "log", TML_REGION_IN, 4);
+    write_rank(scene, 1, 2, NULL);
+    const struct tml_window *window = build(scene, 1000);
+    assert_int_equal(window->steps, 30);
+    const struct tml_own_span *augment = own(window->ranks[0].own, "augment");
+    assert_int_equal(augment->value_ns[TML_REGION_PRE], 4 * TML_NS_PER_MS); /* in every second step */
+    assert_int_equal(augment->value_ns[TML_REGION_IN], 0);
+    assert_int_equal(augment->occurrences[TML_REGION_PRE], 15);
+    assert_int_equal(own(window->own, "augment")->value_ns[TML_REGION_PRE], 2 * TML_NS_PER_MS);
+    assert_int_equal(own(window->own, "log")->value_ns[TML_REGION_IN], 1 * TML_NS_PER_MS);
+    assert_int_equal(own(window->own, "log")->steps, 60);
+    assert_int_equal(own(window->own, "log")->steps_observed, 60);
+}
+
+static void an_own_span_without_a_time_on_the_clock_is_null_and_not_zero(void **state)
+{
+    struct scene *scene = *state;
+    unsigned number = tml_span_name_add(&tml_span_names, "augment");
+    add_own(scene, 31, "augment", TML_REGION_IN, 8);
+    for (size_t i = 0; i < scene->count; i += 4)
+        scene->rows[i].own[TML_REGION_IN][number] = scene->rows[i].cell[TML_REGION_IN][TRACEML_PHASE_USER] =
+            (struct tml_cell){1, 0, {TML_NS_NONE, TML_NS_NONE}, {TML_NS_NONE, TML_NS_NONE}};
+    write_rank(scene, 0, 1, NULL);
+    const struct tml_window *window = build(scene, 1000);
+    assert_int_equal(own(window->own, "augment")->value_ns[TML_REGION_IN], TML_NS_NONE);
+    assert_int_equal(own(window->own, "augment")->value_ns[TML_REGION_PRE], TML_NS_NONE);
+    assert_true(own(window->own, "augment")->steps_observed < 30);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
@@ -430,6 +490,8 @@ int main(void)
         TEST(permuting_ranks_changes_nothing),
         TEST(the_spread_over_steps_is_that_of_the_sorted_steps),
         TEST(shares_have_numerator_and_denominator_on_one_clock),
+        TEST(own_spans_are_means_of_a_step_by_name_over_ranks),
+        TEST(an_own_span_without_a_time_on_the_clock_is_null_and_not_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,11 @@ def _step() -> None:
         pass
 
 
+def _span() -> None:
+    with _core.Span("evaluation"):
+        pass
+
+
 def _forward_ns() -> float:
     module = torch.nn.Identity()
     return _ns_per_call(functools.partial(forward.timed(module), None)) - _ns_per_call(lambda: module._call_impl(None))
@@ -73,6 +78,7 @@ def measure() -> dict[int, int]:
     """
     found = {
         _core.PHASE_STEP: _ns_per_call(_step),
+        **dict.fromkeys((_core.PHASE_EVALUATION, _core.PHASE_CHECKPOINT, _core.PHASE_USER), _ns_per_call(_span)),
         forward.PHASE: _forward_ns(),
         backward.PHASE: _backward_ns(),
         optimizer.PHASE: _optimizer_ns(),
