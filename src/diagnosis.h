@@ -17,14 +17,22 @@
 #include "text_buffer.h"
 #include "window.h"
 
-/* X(KIND, status as people read it). The JSON kind is the name. */
+/* X(KIND, status as people read it). The JSON kind is the name. Up to INCOMPLETE_DATA nothing is judged. */
 #define TML_FINDING_LIST(X)                                                                                            \
     X(NO_DATA, "NO DATA")                                                                                              \
     X(WARMUP, "WARMUP")                                                                                                \
     X(INCOMPLETE_DATA, "INCOMPLETE DATA")                                                                              \
     X(BALANCED, "BALANCED")                                                                                            \
     X(INPUT_BOUND, "INPUT-BOUND")                                                                                      \
-    X(RESIDUAL_HEAVY, "RESIDUAL-HEAVY")
+    X(H2D_BOUND, "H2D-BOUND")                                                                                          \
+    X(RESIDUAL_HEAVY, "RESIDUAL-HEAVY")                                                                                \
+    X(INSTRUMENTATION_HEAVY, "INSTRUMENTATION-HEAVY")                                                                  \
+    X(COMPUTE_BOUND, "COMPUTE-BOUND")                                                                                  \
+    X(LAUNCH_BOUND, "LAUNCH-BOUND")                                                                                    \
+    X(INPUT_STRAGGLER, "INPUT STRAGGLER")                                                                              \
+    X(H2D_STRAGGLER, "H2D STRAGGLER")                                                                                  \
+    X(COMPUTE_STRAGGLER, "COMPUTE STRAGGLER")                                                                          \
+    X(STRAGGLER, "STRAGGLER")
 
 enum tml_finding_kind {
 #define TML_X(name, status) TML_FINDING_##name,
@@ -54,28 +62,61 @@ const char *tml_severity_word(enum tml_severity severity);
 #define TML_WARN_STEPS 2
 #define TML_CRIT_STEPS 20
 
-#define TML_RULE_SIGNALS 2
+#define TML_RULE_PARTS 3
+
+/*
+ * SHARE      the median over ranks of sum(signals) / sum(denominators).
+ * STRAGGLER  one rank against another; the signals are the cause that the finding names, none: a cause that is not.
+ */
+enum tml_rule_form { TML_RULE_SHARE, TML_RULE_STRAGGLER };
 
 /* What a rule does with host brackets around device phases. */
 enum tml_launch_time { TML_LAUNCH_TIME_ABSTAIN, TML_LAUNCH_TIME_WARN_AT_MOST };
 
-/* Fires when the median over ranks of sum(signals) / denominator reaches `warn` and the cost reaches the floor. */
-struct tml_rule {
-    enum tml_finding_kind kind;
-    enum tml_metric signal[TML_RULE_SIGNALS];
-    unsigned signals;
-    enum tml_metric denominator;
-    double warn, crit;
-    int64_t floor_ns; /* a step */
-    enum tml_launch_time launch_time;
-    const char *metric, *phase; /* as traceml-ai names them */
-    /* The signals together are never more than this, even where copies are not observed: a bound below the threshold
-     * rules the finding out. TML_METRIC_COUNT: no such bound. */
-    enum tml_metric bound;
+struct tml_rule_sum {
+    enum tml_metric part[TML_RULE_PARTS];
+    unsigned parts;
 };
 
-#define TML_RULE_COUNT 2
+/* Fires when its share reaches `warn` and its cost the floor. */
+struct tml_rule {
+    enum tml_finding_kind kind;
+    enum tml_rule_form form;
+    struct tml_rule_sum signal, denominator;
+    double warn, crit;
+    bool above;                 /* the threshold itself is not enough */
+    enum tml_severity most;     /* never more severe */
+    int64_t floor_ns;           /* a step */
+    double others;              /* no other term of the iteration may have a larger share; 0: they do not matter */
+    bool device;                /* on the GPU clock alone; it does not apply to a run without a device */
+    const char *metric, *phase; /* as traceml-ai names them */
+    enum tml_launch_time launch_time;
+    /* The signals together are never more than this, even where copies are not observed: a bound below the threshold
+     * rules the finding out. */
+    struct tml_rule_sum bound;
+};
+
+#define TML_RULE_COUNT 9
 extern const struct tml_rule tml_rules[TML_RULE_COUNT];
+
+/* A part of the iteration that the late rank has more of: the three causes that have a kind of their own, then those
+ * that STRAGGLER can only point at. */
+struct tml_excess {
+    const struct tml_rule *rule; /* whose cause it is; NULL: none has it */
+    enum tml_metric metric;      /* the first of the rule's signals, or the one */
+    int64_t ns;                  /* culprit - victim; TML_NS_NONE: not measured on both */
+};
+
+#define TML_STRAGGLER_EXCESSES 8
+
+struct tml_straggler {
+    int culprit, victim; /* ranks */
+    struct tml_rule_sum visible;
+    int64_t culprit_ns, victim_ns; /* in the visible phase; the cost is the difference */
+    struct tml_excess excess[TML_STRAGGLER_EXCESSES];
+    unsigned excesses;
+    int named; /* index of the excess that explains the cost; -1: none does */
+};
 
 struct tml_finding {
     enum tml_finding_kind kind;
@@ -83,8 +124,9 @@ struct tml_finding {
     const struct tml_rule *rule; /* NULL: no rule, the kind itself */
     char *summary, *action;
     double share, score, skew;
-    int64_t cost_ns, denominator_ns; /* medians over ranks */
-    int rank;                        /* the worst; -1: none in particular */
+    int64_t cost_ns, denominator_ns; /* medians over ranks; of a straggler those of its victim */
+    int rank;                        /* the worst, the culprit; -1: none in particular */
+    struct tml_straggler straggler;  /* of rules of that form */
 };
 
 /* A rule that could not look: the signal that it lacked, and why. */
@@ -101,6 +143,7 @@ struct tml_verdict {
     size_t findings;
     struct tml_abstention abstained[TML_RULE_COUNT];
     size_t abstentions;
+    bool below_floor; /* a share that would have been a finding, had it cost enough */
 };
 
 /* False when memory is out. */
@@ -112,12 +155,36 @@ const char *tml_phase_words(unsigned phase);
 /* "64 %", "<1 %", ">999 %". `out` has TML_PERCENT_BYTES. */
 #define TML_PERCENT_BYTES 16
 const char *tml_percent(double share, char out[TML_PERCENT_BYTES]);
-/* Why a rule abstained: "forward: seen in 1 of 30 steps". */
-void tml_abstention_say(struct tml_text *text, const struct tml_abstention *abstention,
-                        const struct tml_window *window);
+/* "H2D-BOUND (copies are not observed), INPUT-BOUND, RESIDUAL-HEAVY (forward: seen in 1 of 30 steps)" */
+void tml_abstentions_say(struct tml_text *text, const struct tml_verdict *verdict, const struct tml_window *window);
 
-/* ---- Shared by diagnosis.c and diagnosis_words.c: the sentences of a finding ---- */
+/* ---- Shared by the files of this noun ---- */
+
+const struct tml_rule *tml_rule_of(enum tml_finding_kind kind);
+void tml_rule_abstain(struct tml_verdict *verdict, const struct tml_rule *rule, enum tml_metric signal,
+                      enum tml_reason reason, int phase, bool launch_time);
+/* The rule cannot look at this window: over ranks a part of `sum` is missing or not whole, or device phases have only
+ * their launch time. It has abstained then. */
+bool tml_rule_lacks(const struct tml_rule *rule, const struct tml_rule_sum *sum, const struct tml_window *window,
+                    struct tml_verdict *verdict);
+/* Adds up what this rank measured of each part; one that occurred elsewhere, or makes no sense here, counts zero. False
+ * when a part is not known. */
+bool tml_rule_sum_on(const struct tml_rule_sum *sum, const struct tml_rank_window *rank, int64_t *ns);
+enum tml_severity tml_rule_severity(const struct tml_rule *rule, const struct tml_window *window, double share);
+
+void tml_judge_stragglers(const struct tml_window *window, const struct tml_run_facts *facts,
+                          struct tml_verdict *verdict);
+
+/* The sentences of a finding, by kind. */
 bool tml_finding_say(struct tml_finding *finding, const struct tml_window *window, const struct tml_run_facts *facts,
                      const struct tml_verdict *verdict);
+void tml_finding_say_straggler(struct tml_text *summary, struct tml_text *action, const struct tml_finding *finding,
+                               const struct tml_window *window);
+void tml_finding_say_none(struct tml_text *summary, struct tml_text *action, const struct tml_finding *finding,
+                          const struct tml_window *window, const struct tml_run_facts *facts,
+                          const struct tml_verdict *verdict);
+/* "128.0 of 200.4 ms"; "GPU clock, 275 steps" */
+void tml_finding_say_of(struct tml_text *text, int64_t part_ns, int64_t whole_ns);
+void tml_finding_say_steps(struct tml_text *text, const struct tml_window *window);
 
 #endif

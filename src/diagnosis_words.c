@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "diagnosis.h"
+
 static const char *const phase_words[TRACEML_PHASE_COUNT] = {
     [TRACEML_PHASE_STEP] = "step",
     [TRACEML_PHASE_DATALOADER_FETCH] = "data loader",
@@ -34,7 +35,7 @@ const char *tml_percent(double share, char out[TML_PERCENT_BYTES])
     return out;
 }
 
-static void say_of(struct tml_text *text, int64_t part_ns, int64_t whole_ns)
+void tml_finding_say_of(struct tml_text *text, int64_t part_ns, int64_t whole_ns)
 {
     char part[TML_TEXT_MS_BYTES], whole[TML_TEXT_MS_BYTES];
     unsigned decimals = tml_text_ms_decimals(whole_ns);
@@ -43,20 +44,21 @@ static void say_of(struct tml_text *text, int64_t part_ns, int64_t whole_ns)
     tml_text_printf(text, "%s of %s ms", part, whole);
 }
 
-static void say_steps(struct tml_text *text, uint64_t steps)
+void tml_finding_say_steps(struct tml_text *text, const struct tml_window *window)
 {
-    tml_text_printf(text, "%" PRIu64 " step%s", steps, steps == 1 ? "" : "s");
+    tml_text_printf(text, "%s clock, %" PRIu64 " step%s", window->clock == TML_CLOCK_GPU ? "GPU" : "CPU", window->steps,
+                    window->steps == 1 ? "" : "s");
 }
 
 /* "(128.0 of 200.4 ms, GPU clock, 275 steps)" */
 static void say_basis(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
 {
     tml_text_add(text, " (");
-    say_of(text, finding->cost_ns, finding->denominator_ns);
+    tml_finding_say_of(text, finding->cost_ns, finding->denominator_ns);
     if (window->rank_count > 1)
         tml_text_printf(text, ", median of %zu ranks, worst r%d", window->rank_count, finding->rank);
-    tml_text_printf(text, ", %s clock, ", window->clock == TML_CLOCK_GPU ? "GPU" : "CPU");
-    say_steps(text, window->steps);
+    tml_text_add(text, ", ");
+    tml_finding_say_steps(text, window);
     tml_text_add(text, ")");
 }
 
@@ -118,6 +120,43 @@ static void advise_input(struct tml_text *text, const struct tml_window *window,
         tml_text_add(text, "make the next batch in another thread while the step runs");
 }
 
+/* ---- H2D ---- */
+
+/* "; 12.0 ms before the step, 3.0 ms inside" */
+static void say_where(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
+{
+    static const struct {
+        enum tml_metric metric;
+        const char *where;
+    } places[] = {{TML_METRIC_PRE_STEP_H2D, "before the step"}, {TML_METRIC_H2D, "inside"}};
+    const char *before = "; ";
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int64_t ns = window->metric[places[i].metric].median.value_ns;
+        char value[TML_TEXT_MS_BYTES];
+        if (ns == TML_NS_NONE)
+            continue;
+        tml_text_format_ms(value, ns, tml_text_ms_decimals(finding->denominator_ns));
+        tml_text_printf(text, "%s%s ms %s", before, value, places[i].where);
+        before = ", ";
+    }
+}
+
+static void sum_h2d(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
+{
+    char share[TML_PERCENT_BYTES];
+    tml_text_printf(text, "%s of the step is copying to the device", tml_percent(finding->share, share));
+    say_basis(text, finding, window);
+    say_where(text, finding, window);
+}
+
+static void advise_h2d(struct tml_text *text, const struct tml_run_facts *facts)
+{
+    if (facts->loader.pin_memory == 0)
+        tml_text_add(text, "set pin_memory=True on the DataLoader and copy with non_blocking=True");
+    else
+        tml_text_add(text, "copy the next batch on a stream of its own while the step runs, or make it smaller");
+}
+
 /* ---- Residual ---- */
 
 static void sum_residual(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
@@ -133,236 +172,77 @@ static void advise_residual(struct tml_text *text)
                        "reading values back); do it less often or outside of the step");
 }
 
-/* ---- Nothing found ---- */
+/* ---- Own cost ---- */
 
-/* Where copies are not observed, the residual is known as a bound only. */
-static void say_bound(struct tml_text *text, const struct tml_window *window, const char *before)
+static void sum_instrumentation(struct tml_text *text, const struct tml_finding *finding,
+                                const struct tml_window *window)
 {
     char share[TML_PERCENT_BYTES];
-    const struct tml_over_ranks *bound = &window->metric[TML_METRIC_UNATTRIBUTED];
-    if (window->metric[TML_METRIC_RESIDUAL].status.reason == TML_REASON_OBSERVER_MISSING && !isnan(bound->share))
-        tml_text_printf(text, "%sresidual and unobserved copies together %s", before, tml_percent(bound->share, share));
+    tml_text_printf(text, "TraceML itself costs %s of the step", tml_percent(finding->share, share));
+    say_basis(text, finding, window);
 }
 
-/* "input wait 3 %, residual 2 %" of what is known. */
-static void say_shares(struct tml_text *text, const struct tml_window *window)
+static void advise_instrumentation(struct tml_text *text, const struct tml_run_facts *facts)
 {
-    static const enum tml_metric shown[] = {TML_METRIC_INPUT_WAIT, TML_METRIC_COMPUTE, TML_METRIC_RESIDUAL};
-    const char *before = "";
-    for (unsigned i = 0; i < sizeof shown / sizeof *shown; i++) {
-        char share[TML_PERCENT_BYTES];
-        double its = window->metric[shown[i]].share;
-        if (isnan(its))
-            continue;
-        tml_text_printf(text, "%s%s %s", before, tml_metrics[shown[i]].words, tml_percent(its, share));
-        before = ", ";
-    }
-    say_bound(text, window, before);
-}
-
-static bool any_share(const struct tml_window *window)
-{
-    return !isnan(window->metric[TML_METRIC_INPUT_WAIT].share) || !isnan(window->metric[TML_METRIC_COMPUTE].share) ||
-           !isnan(window->metric[TML_METRIC_RESIDUAL].share);
-}
-
-/* A share that would have been a finding, had it cost enough. */
-static bool held_back_by_floor(const struct tml_window *window)
-{
-    for (unsigned i = 0; i < TML_RULE_COUNT; i++) {
-        const struct tml_over_ranks *signal = &window->metric[tml_rules[i].signal[0]];
-        if (tml_metric_usable(&signal->status) && signal->share >= tml_rules[i].warn)
-            return true;
-    }
-    return false;
-}
-
-static void sum_balanced(struct tml_text *text, const struct tml_window *window)
-{
-    tml_text_add(text, held_back_by_floor(window) ? "no part of the step that could be saved costs 1 ms: "
-                                                  : "no part of the step stands out: ");
-    say_shares(text, window);
-    tml_text_printf(text, " of step time (%s clock, ", window->clock == TML_CLOCK_GPU ? "GPU" : "CPU");
-    say_steps(text, window->steps);
-    tml_text_add(text, ")");
-}
-
-static void advise_balanced(struct tml_text *text, const struct tml_run_facts *facts)
-{
-    tml_text_printf(text, "nothing to repair here; for more speed profile %s",
-                    facts->python ? "the model itself (torch.profiler)" : "the work itself");
-}
-
-/* ---- Could not tell ---- */
-
-void tml_abstention_say(struct tml_text *text, const struct tml_abstention *abstention, const struct tml_window *window)
-{
-    static const int metric_of[TRACEML_PHASE_COUNT] = {
-        [TRACEML_PHASE_FORWARD] = TML_METRIC_FORWARD, [TRACEML_PHASE_BACKWARD] = TML_METRIC_BACKWARD};
-    if (abstention->launch_time)
-        tml_text_printf(text, "the device's time is not known: %s", tml_reason_words(abstention->reason));
-    else if (abstention->phase < 0 || abstention->reason == TML_REASON_OBSERVER_MISSING)
-        tml_text_add(text, tml_reason_words(abstention->reason));
-    else {
-        tml_text_printf(text, "%s: ", phase_words[abstention->phase]);
-        const struct tml_metric_status *status = &window->metric[metric_of[abstention->phase]].status;
-        if (abstention->reason == TML_REASON_NEVER_OBSERVED && metric_of[abstention->phase] && status->steps_observed)
-            tml_text_printf(text, "seen in %" PRIu64 " of %" PRIu64 " steps", status->steps_observed,
-                            status->steps_expected);
-        else
-            tml_text_add(text, tml_reason_words(abstention->reason));
-    }
-}
-
-static void sum_incomplete(struct tml_text *text, const struct tml_window *window, const struct tml_verdict *verdict)
-{
-    if (any_share(window)) {
-        tml_text_add(text, "nothing stands out in what was measured (");
-        say_shares(text, window);
-        tml_text_add(text, " of step time); ");
-    }
-    tml_text_add(text, "not judged: ");
-    for (size_t i = 0; i < verdict->abstentions; i++) {
-        const struct tml_abstention *abstention = &verdict->abstained[i];
-        tml_text_printf(text, "%s%s (", i ? ", " : "", tml_finding_status(abstention->rule->kind));
-        tml_abstention_say(text, abstention, window);
-        tml_text_add(text, ")");
-    }
-}
-
-/* How much somebody can do about it: the first of the list is advised on. */
-static unsigned use_of(const struct tml_abstention *abstention)
-{
-    switch (abstention->reason) {
-    case TML_REASON_HOOK_NOT_INSTALLED:
-        return 3;
-    case TML_REASON_NEVER_OBSERVED:
-    case TML_REASON_OTHER_THREAD:
-    case TML_REASON_PRE_STEP:
-        return 2;
-    case TML_REASON_OBSERVER_MISSING:
-        return 0;
-    default:
-        return 1;
-    }
-}
-
-static const struct tml_abstention *most_useful(const struct tml_verdict *verdict)
-{
-    const struct tml_abstention *best = &verdict->abstained[0];
-    for (size_t i = 1; i < verdict->abstentions; i++)
-        if (use_of(&verdict->abstained[i]) > use_of(best))
-            best = &verdict->abstained[i];
-    return best;
-}
-
-static void advise_phase(struct tml_text *text, const struct tml_abstention *abstention, bool python)
-{
-    const char *phase = abstention->phase < 0 ? "step" : phase_words[abstention->phase];
-    bool seen_by_hook = abstention->reason != TML_REASON_HOOK_NOT_INSTALLED;
-    if (abstention->reason == TML_REASON_OTHER_THREAD && abstention->phase == TRACEML_PHASE_DATALOADER_FETCH)
-        tml_text_add(text, "time what the step's own thread takes its batches from: another thread reads the loader");
-    else if (!python)
-        tml_text_printf(text, "bracket the %s with traceml_begin() and traceml_end()", phase);
-    else if (!seen_by_hook)
-        tml_text_printf(text, "have the %s timed: traceml.init(mode=\"auto\")", phase);
-    else if (abstention->phase == TRACEML_PHASE_FORWARD)
-        tml_text_add(text, "give trace_step() the module that the loop really calls, and call it inside the block");
+    if (facts->python)
+        tml_text_add(text, "trace a part of the run alone: traceml run --trace-max-steps N");
     else
-        tml_text_printf(text, "run the %s inside the trace_step() block", phase);
+        tml_text_add(text, "bracket fewer spans a step");
 }
 
-static void advise_incomplete(struct tml_text *text, const struct tml_run_facts *facts,
-                              const struct tml_verdict *verdict)
-{
-    const struct tml_abstention *abstention = most_useful(verdict);
-    if (use_of(abstention) >= 2)
-        advise_phase(text, abstention, facts->python);
-    else if (abstention->reason == TML_REASON_OBSERVER_MISSING)
-        tml_text_add(text, "nothing to repair in the script: this version cannot tell copies to the device from "
-                           "residual time");
-    else
-        tml_text_add(text, "see what was lost below, and run again without its cause");
-}
+/* ---- Compute ---- */
 
-/* ---- Too little ---- */
-
-static void sum_warmup(struct tml_text *text, const struct tml_window *window)
+static void sum_compute(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
 {
-    if (window->steps == 0)
-        tml_text_add(text, "no completed step");
-    else
-        tml_text_printf(text, "%" PRIu64 " completed step", window->steps);
-    tml_text_printf(text, " beside warm-up; a verdict needs %d", TML_WARN_STEPS);
-}
-
-static void sum_no_data(struct tml_text *text, const struct tml_window *window)
-{
+    char share[TML_PERCENT_BYTES];
+    tml_text_printf(text, "%s of the step is forward, backward and optimizer", tml_percent(finding->share, share));
+    say_basis(text, finding, window);
     if (window->rank_count > 1)
-        tml_text_printf(text, "the %zu ranks share no completed step", window->rank_count);
-    else
-        tml_text_add(text, "no completed step");
+        tml_text_add(text, "; backward contains gradient synchronisation, which is not measured apart");
+    if (window->metric[TML_METRIC_H2D].status.reason == TML_REASON_OBSERVER_MISSING)
+        tml_text_add(text, "; copies inside them are not seen");
 }
 
-static void advise_no_data(struct tml_text *text, const struct tml_window *window, const struct tml_run_facts *facts)
+static void advise_compute(struct tml_text *text, const struct tml_window *window, const struct tml_run_facts *facts)
 {
+    const char *with = facts->python ? " (torch.profiler)" : "";
     if (window->rank_count > 1)
-        tml_text_add(text, "look at why the ranks did different steps");
-    else if (facts->aborted > 0)
-        tml_text_printf(text, "look at why every step was left by an exception (%" PRIu64 " were)", facts->aborted);
-    else if (facts->python || !facts->environment)
-        tml_text_add(text, "put `with traceml.trace_step(model):` around the training step, and let it end once");
+        tml_text_printf(text, "profile one step%s: how much of backward is waiting for other ranks", with);
     else
-        tml_text_add(text, "bracket the training step with traceml_step_begin() and traceml_step_end()");
+        tml_text_printf(text, "nothing to repair around the model; for more speed profile the model itself%s", with);
 }
 
 /* ---- Any finding ---- */
 
-static void say_summary(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window,
-                        const struct tml_verdict *verdict)
+static void say(struct tml_text *summary, struct tml_text *action, const struct tml_finding *finding,
+                const struct tml_window *window, const struct tml_run_facts *facts, const struct tml_verdict *verdict)
 {
     switch (finding->kind) {
     case TML_FINDING_INPUT_BOUND:
-        sum_input(text, finding, window);
+        sum_input(summary, finding, window);
+        advise_input(action, window, facts);
+        break;
+    case TML_FINDING_H2D_BOUND:
+        sum_h2d(summary, finding, window);
+        advise_h2d(action, facts);
         break;
     case TML_FINDING_RESIDUAL_HEAVY:
-        sum_residual(text, finding, window);
+        sum_residual(summary, finding, window);
+        advise_residual(action);
         break;
-    case TML_FINDING_BALANCED:
-        sum_balanced(text, window);
+    case TML_FINDING_INSTRUMENTATION_HEAVY:
+        sum_instrumentation(summary, finding, window);
+        advise_instrumentation(action, facts);
         break;
-    case TML_FINDING_INCOMPLETE_DATA:
-        sum_incomplete(text, window, verdict);
-        break;
-    case TML_FINDING_WARMUP:
-        sum_warmup(text, window);
-        break;
-    default:
-        sum_no_data(text, window);
-    }
-}
-
-static void say_action(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window,
-                       const struct tml_run_facts *facts, const struct tml_verdict *verdict)
-{
-    switch (finding->kind) {
-    case TML_FINDING_INPUT_BOUND:
-        advise_input(text, window, facts);
-        break;
-    case TML_FINDING_RESIDUAL_HEAVY:
-        advise_residual(text);
-        break;
-    case TML_FINDING_BALANCED:
-        advise_balanced(text, facts);
-        break;
-    case TML_FINDING_INCOMPLETE_DATA:
-        advise_incomplete(text, facts, verdict);
-        break;
-    case TML_FINDING_WARMUP:
-        tml_text_add(text, "let it run for more steps");
+    case TML_FINDING_COMPUTE_BOUND:
+        sum_compute(summary, finding, window);
+        advise_compute(action, window, facts);
         break;
     default:
-        advise_no_data(text, window, facts);
+        if (finding->rule)
+            tml_finding_say_straggler(summary, action, finding, window);
+        else
+            tml_finding_say_none(summary, action, finding, window, facts, verdict);
     }
 }
 
@@ -370,8 +250,7 @@ bool tml_finding_say(struct tml_finding *finding, const struct tml_window *windo
                      const struct tml_verdict *verdict)
 {
     struct tml_text summary = {0}, action = {0};
-    say_summary(&summary, finding, window, verdict);
-    say_action(&action, finding, window, facts, verdict);
+    say(&summary, &action, finding, window, facts, verdict);
     finding->summary = tml_text_take(&summary);
     finding->action = tml_text_take(&action);
     return finding->summary && finding->action;

@@ -27,7 +27,9 @@
     X(PRE_STEP, "pre_step", "before the step")                                                                         \
     X(FIRST_ITERATION, "first_iteration", "the first iteration has no beginning")                                      \
     X(RECORDS_LOST, "records_lost", "records were lost")                                                               \
-    X(NO_STEPS, "no_steps", "no completed steps")
+    X(NO_STEPS, "no_steps", "no completed steps")                                                                      \
+    X(STRATEGY_UNKNOWN, "strategy_unknown", "how the ranks train together is not known")                               \
+    X(RANKS_MISSING, "ranks_missing", "other ranks recorded no steps")
 
 enum tml_reason {
 #define TML_X(name, key, words) TML_REASON_##name,

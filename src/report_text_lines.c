@@ -39,10 +39,10 @@ static void add_other_findings(struct tml_text *text, const struct tml_analysis 
         say(text, style, "also", &words);
     }
     bool told = verdict->finding[0].kind == TML_FINDING_INCOMPLETE_DATA;
-    for (size_t i = 0; !told && i < verdict->abstentions; i++) {
+    if (!told && verdict->abstentions > 0) {
         struct tml_text words = {0};
-        tml_text_printf(&words, "%s not judged: ", tml_finding_status(verdict->abstained[i].rule->kind));
-        tml_abstention_say(&words, &verdict->abstained[i], &analysis->window);
+        tml_text_add(&words, "not judged: ");
+        tml_abstentions_say(&words, verdict, &analysis->window);
         say(text, style, "also", &words);
     }
 }
@@ -194,6 +194,11 @@ static void say_missing(struct tml_text *words, const struct tml_run_facts *fact
 
 static void say_left_out(struct tml_text *words, const struct tml_window *window)
 {
+    if (window->unshared_steps > 0) {
+        next_part(words);
+        tml_text_printf(words, "%" PRIu64 " step%s that not every rank has", window->unshared_steps,
+                        plural(window->unshared_steps));
+    }
     if (window->left_out == 0)
         return;
     next_part(words);

@@ -216,13 +216,14 @@ static void label_row(const struct tree *tree, struct tree_row *row)
 
 static bool is_cause(const struct tree *tree, enum tml_metric metric)
 {
-    const struct tml_rule *rule = tree->analysis->verdict.finding[0].rule;
+    const struct tml_finding *verdict = &tree->analysis->verdict.finding[0];
+    const struct tml_rule *rule = verdict->severity > TML_SEVERITY_INFO ? verdict->rule : NULL;
     int64_t largest = 0, mine = over(tree, metric)->median.value_ns;
     bool signal = false;
-    for (unsigned i = 0; rule && i < rule->signals; i++) {
-        int64_t value_ns = over(tree, rule->signal[i])->median.value_ns;
+    for (unsigned i = 0; rule && i < rule->signal.parts; i++) {
+        int64_t value_ns = over(tree, rule->signal.part[i])->median.value_ns;
         largest = value_ns > largest ? value_ns : largest;
-        signal = signal || rule->signal[i] == metric;
+        signal = signal || rule->signal.part[i] == metric;
     }
     return signal && mine > 0 && mine >= largest / 2;
 }

@@ -17,20 +17,62 @@ static void write_rule_evidence(struct tml_json_writer *json, const struct tml_f
 {
     const struct tml_rule *rule = finding->rule;
     const struct tml_window *window = &analysis->window;
-    for (unsigned i = 0; i < rule->signals; i++)
-        write_value(json, window, rule->signal[i]);
-    write_value(json, window, TML_METRIC_TRACED_STEP_TIME);
-    write_value(json, window, rule->denominator);
+    bool done[TML_METRIC_COUNT] = {false};
+    for (unsigned i = 0; i < rule->signal.parts + 1 + rule->denominator.parts; i++) {
+        unsigned after = rule->signal.parts;
+        enum tml_metric metric = i < after    ? rule->signal.part[i]
+                                 : i == after ? TML_METRIC_TRACED_STEP_TIME
+                                              : rule->denominator.part[i - after - 1];
+        if (!done[metric])
+            write_value(json, window, metric);
+        done[metric] = true;
+    }
     if (rule->kind == TML_FINDING_INPUT_BOUND) {
         tml_json_write_number(json, "input_bound_share", finding->share, 9);
         write_value(json, window, TML_METRIC_DATALOADER_FETCH_CPU);
         tml_summary_write_count(json, "loader_workers", analysis->facts.loader.workers);
         tml_summary_write_count(json, "host_cores", analysis->facts.cores);
     }
+}
+
+static void write_thresholds(struct tml_json_writer *json, const struct tml_finding *finding)
+{
+    const struct tml_rule *rule = finding->rule;
     tml_json_write_ns_as_ms(json, "cost_ms", finding->cost_ns);
     tml_json_write_number(json, "warn_share", rule->warn, 3);
-    tml_json_write_number(json, "crit_share", rule->crit, 3);
+    tml_json_write_number(json, "crit_share", rule->crit > 0 ? rule->crit : NAN, 3);
     tml_json_write_ns_as_ms(json, "floor_ms", rule->floor_ns);
+}
+
+/* Names are those of traceml-ai, which has no more than its three causes. */
+static const char *component_key(const struct tml_excess *excess)
+{
+    return excess->rule ? excess->rule->phase : tml_metrics[excess->metric].key;
+}
+
+static void write_straggler_evidence(struct tml_json_writer *json, const struct tml_finding *finding)
+{
+    const struct tml_straggler *straggler = &finding->straggler;
+    const struct tml_excess *named = straggler->named < 0 ? NULL : &straggler->excess[straggler->named];
+    tml_json_write_string(json, "component", named ? component_key(named) : NULL);
+    tml_json_write_int(json, "culprit_rank", straggler->culprit);
+    tml_json_write_int(json, "victim_rank", straggler->victim);
+    tml_json_write_string(json, "visible_metric", straggler->visible.parts > 1 ? "forward_backward" : "backward");
+    tml_json_write_ns_as_ms(json, "visible_culprit_ms", straggler->culprit_ns);
+    tml_json_write_ns_as_ms(json, "visible_victim_ms", straggler->victim_ns);
+    tml_json_write_ns_as_ms(json, "visible_cost_ms", finding->cost_ns);
+    tml_json_write_ns_as_ms(json, "step_time_ms", finding->denominator_ns);
+    tml_json_begin_object(json, "component_excesses_ms");
+    for (unsigned i = 0; i < straggler->excesses; i++)
+        tml_json_write_ns_as_ms(json, component_key(&straggler->excess[i]), straggler->excess[i].ns);
+    tml_json_end_object(json);
+    tml_json_begin_object(json, "component_coverage");
+    for (unsigned i = 0; i < straggler->excesses; i++) {
+        int64_t ns = straggler->excess[i].ns;
+        tml_json_write_number(json, component_key(&straggler->excess[i]),
+                              ns == TML_NS_NONE ? NAN : (double)ns / (double)finding->cost_ns, 9);
+    }
+    tml_json_end_object(json);
 }
 
 static void write_abstentions(struct tml_json_writer *json, const struct tml_verdict *verdict)
@@ -81,8 +123,12 @@ static void write_evidence(struct tml_json_writer *json, const struct tml_findin
 {
     const struct tml_window *window = &analysis->window;
     tml_json_begin_object(json, "evidence");
-    if (finding->rule)
+    if (finding->rule && finding->rule->form == TML_RULE_STRAGGLER)
+        write_straggler_evidence(json, finding);
+    else if (finding->rule)
         write_rule_evidence(json, finding, analysis);
+    if (finding->rule)
+        write_thresholds(json, finding);
     if (finding->kind == TML_FINDING_INCOMPLETE_DATA)
         write_missing_signals(json, analysis);
     if (finding->kind == TML_FINDING_INCOMPLETE_DATA || finding->kind == TML_FINDING_BALANCED)
@@ -173,7 +219,8 @@ static struct primary primary_of(const struct tml_finding *finding)
         return (struct primary){"NO_CLEAR_PERFORMANCE_BOTTLENECK", "NO CLEAR PERFORMANCE BOTTLENECK",
                                 "no_clear_bottleneck"};
     default:
-        return (struct primary){tml_finding_key(finding->kind), tml_finding_status(finding->kind), "phase_share"};
+        return (struct primary){tml_finding_key(finding->kind), tml_finding_status(finding->kind),
+                                finding->rule->form == TML_RULE_STRAGGLER ? "rank_comparison" : "phase_share"};
     }
 }
 
@@ -190,7 +237,7 @@ static void write_primary_evidence(struct tml_json_writer *json, const struct tm
                                             TML_METRIC_RESIDUAL};
     tml_json_begin_object(json, "evidence");
     tml_json_write_string(json, "type", type);
-    if (strcmp(type, "phase_share") != 0)
+    if (!finding->rule)
         tml_json_write_string(json, "step_time_status", tml_finding_status(finding->kind));
     tml_json_write_string(json, "basis", "average");
     tml_json_write_uint(json, "steps_analyzed", window->steps);
@@ -198,7 +245,13 @@ static void write_primary_evidence(struct tml_json_writer *json, const struct tm
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         tml_json_write_ns_as_ms(json, tml_metrics[shown[i]].key, window->metric[shown[i]].status.value_ns);
     tml_json_write_null(json, "gpu_util_avg_percent");
-    if (!isnan(finding->score)) {
+    if (finding->rule && finding->rule->form == TML_RULE_STRAGGLER) {
+        tml_json_write_number(json, "score", finding->score, 9);
+        tml_json_write_string(json, "score_basis", "visible_cost_ms / victim_step_time_ms");
+        tml_json_write_ns_as_ms(json, "score_numerator_ms", finding->cost_ns);
+        tml_json_write_ns_as_ms(json, "score_denominator_ms", finding->denominator_ns);
+        write_straggler_evidence(json, finding);
+    } else if (!isnan(finding->score)) {
         tml_json_write_number(json, "score", finding->score, 9);
         tml_json_write_string(json, "score_basis", "median_per_rank_step_time_share");
         tml_json_write_string(json, "score_denominator", "selected-clock Step Time per rank");

@@ -135,6 +135,7 @@ static void write_window(struct tml_json_writer *json, const struct tml_window *
     write_clock(json, window);
     tml_json_write_uint(json, "steps_common", window->common_steps);
     tml_json_write_uint(json, "steps_left_out", window->left_out);
+    tml_json_write_uint(json, "steps_not_shared", window->unshared_steps);
     tml_json_write_uint(json, "warmup_steps", window->warmup_steps);
     tml_json_write_bool(json, "first_fetches_kept", window->first_fetches_kept);
     tml_json_end_object(json);

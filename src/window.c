@@ -33,33 +33,46 @@ static bool take_ranks(const struct tml_run *run, struct tml_window *window)
 
 /* ---- Steps that all ranks have ---- */
 
-/* Moves `at` to the row of this step, or behind where it would be. */
-static bool seek(const struct tml_row_store *rows, size_t *at, uint64_t step)
+/* The lowest step that comes next on any rank. False once a rank has no more, and without ranks. */
+static bool next_step(const struct tml_window *window, const size_t *at, uint64_t *lowest)
 {
-    while (*at < rows->count && tml_row_store_step(rows, *at) < step)
-        ++*at;
-    return *at < rows->count && tml_row_store_step(rows, *at) == step;
+    for (size_t rank = 0; rank < window->rank_count; rank++) {
+        const struct tml_row_store *rows = rows_of(window, rank);
+        if (at[rank] == rows->count)
+            return false;
+        uint64_t step = tml_row_store_step(rows, at[rank]);
+        if (rank == 0 || step < *lowest)
+            *lowest = step;
+    }
+    return window->rank_count > 0;
 }
 
-static bool on_all_ranks(const struct tml_window *window, size_t *at, uint64_t step)
+/* Goes on behind this step. True when all ranks have it: then it is in the selection. */
+static bool take_step(const struct tml_window *window, size_t *at, uint64_t step, struct tml_selection *selection)
 {
     bool all = true;
-    for (size_t rank = 0; rank < window->rank_count; rank++)
-        all = seek(rows_of(window, rank), &at[rank], step) && all;
+    for (size_t rank = 0; rank < window->rank_count; rank++) {
+        bool has = tml_row_store_step(rows_of(window, rank), at[rank]) == step;
+        selection->rows[selection->count * selection->ranks + rank] = (uint32_t)at[rank];
+        at[rank] += has;
+        all = all && has;
+    }
+    selection->count += all;
     return all;
 }
 
-static bool intersect(const struct tml_window *window, struct tml_selection *selection)
+/* Steps before the first common one are none that a rank lacks: others keep rows of earlier ones. */
+static bool intersect(struct tml_window *window, struct tml_selection *selection)
 {
     size_t ranks = window->rank_count, most = ranks ? rows_of(window, 0)->count : 0;
     size_t *at = calloc(ranks ? ranks : 1, sizeof *at);
-    *selection = (struct tml_selection){.ranks = ranks, .rows = malloc((most * ranks + 1) * sizeof(uint32_t))};
-    for (size_t i = 0; at && selection->rows && i < most; i++) {
-        if (!on_all_ranks(window, at, tml_row_store_step(rows_of(window, 0), i)))
-            continue;
-        for (size_t rank = 0; rank < ranks; rank++)
-            selection->rows[selection->count * ranks + rank] = (uint32_t)at[rank];
-        selection->count++;
+    uint64_t lacking = 0, step = 0;
+    *selection = (struct tml_selection){.ranks = ranks, .rows = malloc(((most + 1) * ranks + 1) * sizeof(uint32_t))};
+    while (at && selection->rows && next_step(window, at, &step)) {
+        bool all = take_step(window, at, step, selection);
+        if (all && selection->count > 1)
+            window->unshared_steps += lacking;
+        lacking = all ? 0 : lacking + 1;
     }
     bool ok = at && selection->rows;
     free(at);
@@ -150,13 +163,17 @@ static void keep_latest(struct tml_selection *selection, uint64_t wanted)
 
 /* ---- Clock ---- */
 
+/* Of the reasons of several ranks the first in the list of reasons: their order must not matter. */
 static enum tml_reason gpu_hole(const struct tml_window *window, const uint32_t *rows)
 {
-    enum tml_reason reason;
-    for (size_t rank = 0; rank < window->rank_count; rank++)
-        if (!tml_row_store_on_gpu(rows_of(window, rank), rows[rank], &reason))
-            return reason ? reason : TML_REASON_EVENTS_LOST;
-    return TML_REASON_NONE;
+    enum tml_reason first = TML_REASON_NONE, reason;
+    for (size_t rank = 0; rank < window->rank_count; rank++) {
+        if (tml_row_store_on_gpu(rows_of(window, rank), rows[rank], &reason))
+            continue;
+        reason = reason ? reason : TML_REASON_EVENTS_LOST;
+        first = first == TML_REASON_NONE || reason < first ? reason : first;
+    }
+    return first;
 }
 
 static enum tml_reason cpu_hole(const struct tml_window *window, const uint32_t *rows)

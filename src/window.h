@@ -67,7 +67,8 @@ struct tml_window {
     uint64_t steps, first_step, last_step;   /* that the numbers are about; 0 without any */
     uint64_t common_steps;                   /* shared and no warm-up: `steps` and the ones left out */
     uint64_t left_out;                       /* incomplete on the window's clock */
-    uint64_t left_out_why[TML_REASON_COUNT]; /* by the reason of the lowest rank that lacks it */
+    uint64_t left_out_why[TML_REASON_COUNT]; /* of several ranks' reasons the first in the list */
+    uint64_t unshared_steps;                 /* that a rank lacks, among the rows that were looked at */
     uint64_t warmup_steps;                   /* among the rows that were looked at */
     bool first_fetches_kept;                 /* hardly a step without a first fetch: they are the rule here */
 

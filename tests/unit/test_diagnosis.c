@@ -20,7 +20,12 @@ struct scene {
     struct tml_verdict verdict;
     bool built;
     struct fixture_header header;
+    int64_t ours_us; /* own cost inside of each step */
 };
+
+/* 100 ms: 7 of waiting, 27 + 52 + 6 of compute, 8 of rest. */
+static const struct fixture_times balanced = {
+    7000, FIXTURE_ABSENT, FIXTURE_ABSENT, FIXTURE_ABSENT, 27000, 52000, 6000, 8000, 500};
 
 static int open_scene(void **state)
 {
@@ -65,6 +70,13 @@ static const struct tml_verdict *diagnose(struct scene *scene)
     return &scene->verdict;
 }
 
+static void cost(struct tml_step_row *row, enum tml_clock clock, int64_t ours_ns)
+{
+    row->term_ns[clock][TML_TERM_INSTRUMENTATION] += ours_ns;
+    row->term_ns[clock][TML_TERM_TRACED_STEP] += ours_ns;
+    row->term_ns[clock][TML_TERM_ITERATION] += row->flags & TML_STEP_FLAG_FIRST ? 0 : ours_ns;
+}
+
 /* `steps` after the first one, all alike; `gpu` NULL: a run on the CPU. */
 static void write_rank(struct scene *scene, unsigned rank, unsigned world, uint64_t steps,
                        const struct fixture_times *cpu, const struct fixture_times *gpu)
@@ -74,8 +86,12 @@ static void write_rank(struct scene *scene, unsigned rank, unsigned world, uint6
     header.rank = rank;
     header.world = world;
     header.device = gpu ? "cuda:0" : "cpu";
-    for (uint64_t step = 1; step <= steps + 1; step++)
+    for (uint64_t step = 1; step <= steps + 1; step++) {
         rows[step - 1] = gpu ? fixture_gpu_row(step, cpu, gpu) : fixture_row(step, cpu);
+        cost(&rows[step - 1], TML_CLOCK_CPU, scene->ours_us * 1000);
+        if (gpu)
+            cost(&rows[step - 1], TML_CLOCK_GPU, scene->ours_us * 1000);
+    }
     fixture_rank(&scene->fixture, &header, rows, steps + 1);
 }
 
@@ -108,27 +124,28 @@ static void expect_said(const char *text, const char *part)
 
 /* ---- Findings ---- */
 
-static void a_healthy_loop_is_balanced(void **state)
+static void a_loop_in_which_nothing_stands_out_is_balanced(void **state)
 {
     struct scene *scene = *state;
-    write_rank(scene, 0, 1, 30, &fixture_healthy, NULL);
+    write_rank(scene, 0, 1, 30, &balanced, NULL);
     const struct tml_verdict *verdict = diagnose(scene);
     assert_int_equal(verdict->findings, 1);
     assert_int_equal(verdict->abstentions, 0);
     expect(&verdict->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
     expect_said(verdict->finding[0].summary,
-                "input wait 2 %, compute 96 %, residual 2 % of step time (CPU clock, 30 steps)");
+                "input wait 7 %, compute 85 %, residual 8 % of step time (CPU clock, 30 steps)");
 }
 
 static void a_tenth_of_waiting_warns_and_a_fifth_is_critical(void **state)
 {
     struct scene *scene = *state;
     static const struct {
-        int64_t wait_us; /* beside 98 ms */
+        int64_t wait_us; /* beside 93 ms */
         int severity;    /* -1: nothing */
-    } cases[] = {{10800, -1}, {10900, TML_SEVERITY_WARN}, {24400, TML_SEVERITY_WARN}, {24600, TML_SEVERITY_CRIT}};
+    } cases[] = {{10300, -1}, {10400, TML_SEVERITY_WARN}, {23200, TML_SEVERITY_WARN}, {23300, TML_SEVERITY_CRIT}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct fixture_times times = waiting(cases[i].wait_us);
+        struct fixture_times times = balanced;
+        times.wait = cases[i].wait_us;
         write_rank(scene, 0, 1, 30, &times, NULL);
         const struct tml_finding *first = &diagnose(scene)->finding[0];
         if (cases[i].severity < 0)
@@ -237,10 +254,69 @@ static void forward_never_seen_is_named(void **state)
     write_rank(scene, 0, 1, 100, &times, NULL);
     const struct tml_verdict *verdict = diagnose(scene);
     expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
-    expect_said(verdict->finding[0].summary, "RESIDUAL-HEAVY (forward: never seen)");
+    expect_said(verdict->finding[0].summary, "RESIDUAL-HEAVY, COMPUTE-BOUND (forward: never seen)");
     expect_said(verdict->finding[0].action, "trace_step()");
     assert_int_equal(verdict->abstained[0].signal, TML_METRIC_RESIDUAL);
     assert_int_equal(verdict->abstained[0].phase, TRACEML_PHASE_FORWARD);
+    static const enum tml_metric nulls[] = {TML_METRIC_FORWARD, TML_METRIC_COMPUTE, TML_METRIC_RESIDUAL};
+    for (unsigned i = 0; i < sizeof nulls / sizeof *nulls; i++) {
+        assert_int_equal(scene->window.metric[nulls[i]].status.value_ns, TML_NS_NONE);
+        assert_int_equal(scene->window.metric[nulls[i]].status.reason, TML_REASON_NEVER_OBSERVED);
+    }
+}
+
+static void a_forward_that_took_no_time_stays_zero(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times times = balanced;
+    times.forward = 0;
+    write_rank(scene, 0, 1, 100, &times, NULL);
+    assert_int_equal(diagnose(scene)->abstentions, 0);
+    assert_int_equal(scene->window.metric[TML_METRIC_FORWARD].status.value_ns, 0);
+    assert_int_equal(scene->window.metric[TML_METRIC_FORWARD].status.availability, TML_AVAILABLE);
+    assert_int_equal(scene->window.metric[TML_METRIC_COMPUTE].status.value_ns, 58 * TML_NS_PER_MS);
+}
+
+/* Rows of which every `every`-th one is the second kind. */
+static void write_mixed(struct scene *scene, uint64_t steps, const struct fixture_times *most,
+                        const struct fixture_times *some, uint64_t every)
+{
+    static struct tml_step_row rows[MOST_ROWS];
+    for (uint64_t step = 1; step <= steps + 1; step++)
+        rows[step - 1] = fixture_row(step, step % every == 0 ? some : most);
+    fixture_rank(&scene->fixture, &scene->header, rows, steps + 1);
+}
+
+static void forward_in_one_of_thirty_steps_is_the_mean_of_the_one(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times without = balanced;
+    without.forward = FIXTURE_ABSENT;
+    without.residual = balanced.residual + balanced.forward;
+    write_mixed(scene, 30, &without, &balanced, 30);
+    const struct tml_verdict *verdict = diagnose(scene);
+    const struct tml_metric_status *forward = &scene->window.metric[TML_METRIC_FORWARD].status;
+    assert_int_equal(forward->value_ns, 27 * TML_NS_PER_MS);
+    assert_int_equal(forward->coverage, TML_COVERAGE_PARTIAL);
+    assert_int_equal(forward->steps_observed, 1);
+    expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
+    expect_said(verdict->finding[0].summary, "RESIDUAL-HEAVY, COMPUTE-BOUND (forward: seen in 1 of 30 steps)");
+}
+
+static void steps_without_an_optimizer_count_zero(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times without = balanced, with = balanced;
+    without.optimizer = FIXTURE_ABSENT;
+    with.optimizer = 24000;
+    write_mixed(scene, 40, &without, &with, 4);
+    const struct tml_verdict *verdict = diagnose(scene);
+    const struct tml_metric_status *optimizer = &scene->window.metric[TML_METRIC_OPTIMIZER].status;
+    assert_int_equal(optimizer->value_ns, 6 * TML_NS_PER_MS);
+    assert_int_equal(optimizer->coverage, TML_COVERAGE_IN_WINDOW);
+    assert_int_equal(optimizer->steps_observed, 40);
+    assert_int_equal(verdict->abstentions, 0);
+    expect(&verdict->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
 }
 
 static void a_loader_that_is_not_timed_is_named(void **state)
@@ -252,21 +328,31 @@ static void a_loader_that_is_not_timed_is_named(void **state)
     write_rank(scene, 0, 1, 100, &times, NULL);
     const struct tml_verdict *verdict = diagnose(scene);
     expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
-    expect_said(verdict->finding[0].summary, "INPUT-BOUND (data loader: its hook is not installed)");
+    expect_said(verdict->finding[0].summary, "INPUT-BOUND, RESIDUAL-HEAVY, INSTRUMENTATION-HEAVY, COMPUTE-BOUND (data "
+                                             "loader: its hook is not installed)");
     expect_said(verdict->finding[0].action, "init(mode=\"auto\")");
 }
 
 static const struct fixture_times fast_device = {
     50, FIXTURE_ABSENT, FIXTURE_ABSENT, FIXTURE_ABSENT, 30000, 60000, 6000, 500, 100};
 
+static bool abstained(const struct tml_verdict *verdict, enum tml_finding_kind kind)
+{
+    for (size_t i = 0; i < verdict->abstentions; i++)
+        if (verdict->abstained[i].rule->kind == kind)
+            return true;
+    return false;
+}
+
 static void on_a_device_the_residual_is_ruled_out_by_its_bound(void **state)
 {
     struct scene *scene = *state;
     write_rank(scene, 0, 1, 100, &fixture_healthy, &fast_device);
     const struct tml_verdict *verdict = diagnose(scene);
-    expect(&verdict->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+    assert_false(abstained(verdict, TML_FINDING_RESIDUAL_HEAVY));
     assert_int_equal(scene->window.metric[TML_METRIC_RESIDUAL].status.value_ns, TML_NS_NONE);
-    expect_said(verdict->finding[0].summary, "residual and unobserved copies together 1 %");
+    /* copies may lie in any phase: no bound rules them out */
+    assert_true(abstained(verdict, TML_FINDING_H2D_BOUND));
 }
 
 static void on_a_device_much_unattributed_time_is_not_called_residual(void **state)
@@ -278,7 +364,8 @@ static void on_a_device_much_unattributed_time_is_not_called_residual(void **sta
     const struct tml_verdict *verdict = diagnose(scene);
     expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
     assert_int_equal(verdict->abstained[0].reason, TML_REASON_OBSERVER_MISSING);
-    expect_said(verdict->finding[0].summary, "RESIDUAL-HEAVY (copies are not observed in this version)");
+    expect_said(verdict->finding[0].summary, "residual and unobserved copies together 38 %");
+    expect_said(verdict->finding[0].summary, "H2D-BOUND, RESIDUAL-HEAVY (copies are not observed in this version)");
 }
 
 static void a_hidden_loader_is_not_input_bound_on_the_device(void **state)
@@ -286,7 +373,7 @@ static void a_hidden_loader_is_not_input_bound_on_the_device(void **state)
     struct scene *scene = *state;
     struct fixture_times cpu = waiting(60000); /* the host waits long, the device does not */
     write_rank(scene, 0, 1, 100, &cpu, &fast_device);
-    expect(&diagnose(scene)->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+    expect(&diagnose(scene)->finding[0], TML_FINDING_COMPUTE_BOUND, TML_SEVERITY_INFO);
 }
 
 static void lose_device_times(struct scene *scene, unsigned rank, unsigned world, uint64_t steps,
@@ -313,7 +400,10 @@ static void a_device_run_on_the_hosts_clock_is_at_most_a_warning(void **state)
     assert_int_equal(verdict->findings, 1);
     expect(&verdict->finding[0], TML_FINDING_INPUT_BOUND, TML_SEVERITY_WARN);
     expect_said(verdict->finding[0].summary, "how long the device waited was not measured: device events were lost");
-    assert_int_equal(verdict->abstentions, 1); /* the residual of launch times means nothing */
+    /* launch times say nothing of what the device did */
+    assert_true(abstained(verdict, TML_FINDING_RESIDUAL_HEAVY));
+    assert_true(abstained(verdict, TML_FINDING_COMPUTE_BOUND));
+    assert_true(abstained(verdict, TML_FINDING_H2D_BOUND));
 }
 
 static void ranks_whose_device_did_not_wait_speak_against_the_hosts_clock(void **state)
@@ -321,9 +411,324 @@ static void ranks_whose_device_did_not_wait_speak_against_the_hosts_clock(void *
     struct scene *scene = *state;
     struct fixture_times cpu = waiting(300000);
     write_rank(scene, 0, 2, 100, &cpu, &fast_device);
-    expect(&diagnose(scene)->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+    expect(&diagnose(scene)->finding[0], TML_FINDING_COMPUTE_BOUND, TML_SEVERITY_INFO);
     lose_device_times(scene, 1, 2, 100, &cpu, 1);
     expect(&diagnose(scene)->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
+}
+
+/* ---- Copies ---- */
+
+static const struct fixture_times copying = {50,    FIXTURE_ABSENT, 18000, 6000, 20000,
+                                             40000, 4000,           500,   100}; /* 24 of 88.55 ms */
+
+static void copies_are_judged_on_the_gpu_clock_and_where_they_are_is_said(void **state)
+{
+    struct scene *scene = *state;
+    scene->header.observer = true;
+    write_rank(scene, 0, 1, 100, &fixture_healthy, &copying);
+    const struct tml_finding *first = &diagnose(scene)->finding[0];
+    expect(first, TML_FINDING_H2D_BOUND, TML_SEVERITY_CRIT);
+    assert_true(fabs(first->share - 24.0 / 88.55) < 1e-9);
+    expect_said(first->summary, "18.0 ms before the step, 6.0 ms inside");
+}
+
+static void copies_before_the_step_alone_count_too(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times gpu = copying;
+    gpu.h2d = FIXTURE_ABSENT;
+    scene->header.observer = true;
+    write_rank(scene, 0, 1, 100, &fixture_healthy, &gpu);
+    const struct tml_finding *first = &diagnose(scene)->finding[0];
+    assert_int_equal(scene->window.metric[TML_METRIC_H2D].status.coverage, TML_COVERAGE_OUTSIDE_WINDOW);
+    expect(first, TML_FINDING_H2D_BOUND, TML_SEVERITY_CRIT);
+    assert_int_equal(first->cost_ns, 18 * TML_NS_PER_MS);
+}
+
+static void copies_are_not_judged_on_the_cpu_clock(void **state)
+{
+    struct scene *scene = *state;
+    static struct tml_step_row rows[MOST_ROWS];
+    write_rank(scene, 0, 1, 100, &copying, NULL); /* a run without a device: the rule does not apply */
+    const struct tml_verdict *verdict = diagnose(scene);
+    assert_int_equal(verdict->abstentions, 0);
+    assert_int_not_equal(verdict->finding[0].kind, TML_FINDING_H2D_BOUND);
+    for (uint64_t step = 1; step <= 101; step++) {
+        rows[step - 1] = fixture_gpu_row(step, &copying, &copying);
+        if (step % 2)
+            fixture_lose_gpu(&rows[step - 1], TML_REASON_EVENTS_LOST);
+    }
+    fixture_rank(&scene->fixture, &(struct fixture_header){.device = "cuda:0", .observer = true}, rows, 101);
+    verdict = diagnose(scene);
+    assert_int_equal(scene->window.clock, TML_CLOCK_CPU);
+    assert_true(abstained(verdict, TML_FINDING_H2D_BOUND));
+    for (size_t i = 0; i < verdict->findings; i++) {
+        assert_int_not_equal(verdict->finding[i].kind, TML_FINDING_H2D_BOUND);
+        assert_int_not_equal(verdict->finding[i].kind, TML_FINDING_COMPUTE_BOUND);
+        assert_true(verdict->finding[i].severity < TML_SEVERITY_CRIT);
+    }
+}
+
+static void copies_bracketed_by_hand_convict_and_do_not_acquit(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times gpu = copying;
+    write_rank(scene, 0, 1, 100, &fixture_healthy, &gpu);
+    expect(&diagnose(scene)->finding[0], TML_FINDING_H2D_BOUND, TML_SEVERITY_CRIT);
+    gpu.pre_h2d = gpu.h2d = 100;
+    write_rank(scene, 0, 1, 100, &fixture_healthy, &gpu);
+    assert_true(abstained(diagnose(scene), TML_FINDING_H2D_BOUND));
+}
+
+/* ---- Compute and our own cost ---- */
+
+static void nine_tenths_of_compute_are_compute_bound(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times times = balanced; /* 85 ms beside 15 */
+    times.wait = 5000;
+    times.residual = 4400;
+    write_rank(scene, 0, 1, 30, &times, NULL);
+    const struct tml_finding *first = &diagnose(scene)->finding[0];
+    expect(first, TML_FINDING_COMPUTE_BOUND, TML_SEVERITY_INFO);
+    assert_null(strstr(first->summary, "synchronisation"));
+    times.residual = 4500;
+    write_rank(scene, 0, 1, 30, &times, NULL);
+    expect(&diagnose(scene)->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+}
+
+static void much_time_before_the_step_speaks_against_compute(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times times = fixture_healthy;
+    times.other = 11000; /* of 100 */
+    write_rank(scene, 0, 1, 30, &times, NULL);
+    expect(&diagnose(scene)->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+}
+
+static void our_own_cost_warns_above_2_percent_and_is_critical_above_10(void **state)
+{
+    struct scene *scene = *state;
+    static const struct fixture_times toy = {20, FIXTURE_ABSENT, FIXTURE_ABSENT, FIXTURE_ABSENT, 300, 500, 100, 60, 5};
+    static const struct {
+        int64_t ours_us; /* beside 980 */
+        int severity;    /* -1: nothing */
+    } cases[] = {{20, -1}, {21, TML_SEVERITY_WARN}, {108, TML_SEVERITY_WARN}, {110, TML_SEVERITY_CRIT}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scene->ours_us = cases[i].ours_us;
+        write_rank(scene, 0, 1, 30, &toy, NULL);
+        const struct tml_finding *first = &diagnose(scene)->finding[0];
+        if (cases[i].severity < 0)
+            expect(first, TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+        else
+            expect(first, TML_FINDING_INSTRUMENTATION_HEAVY, (enum tml_severity)cases[i].severity);
+    }
+}
+
+/* ---- Ranks that wait for each other ---- */
+
+#define ENVIRONMENT(strategy) "{\"python\":\"3.12.1\",\"strategy\":\"" strategy "\"}"
+
+/* What an all-reduce at the end of backward makes of ranks: the late one waits least there. */
+static void meet_in_backward(struct fixture_times *ranks, unsigned count)
+{
+    int64_t latest = 0;
+    for (unsigned i = 0; i < count; i++) {
+        int64_t arrives = (ranks[i].wait > 0 ? ranks[i].wait : 0) + ranks[i].forward + ranks[i].backward +
+                          ranks[i].optimizer + ranks[i].residual + ranks[i].other;
+        latest = arrives > latest ? arrives : latest;
+    }
+    for (unsigned i = 0; i < count; i++)
+        ranks[i].backward = latest - ((ranks[i].wait > 0 ? ranks[i].wait : 0) + ranks[i].forward + ranks[i].optimizer +
+                                      ranks[i].residual + ranks[i].other);
+}
+
+static const struct tml_verdict *diagnose_ranks(struct scene *scene, const struct fixture_times *ranks, unsigned count)
+{
+    for (unsigned rank = 0; rank < count; rank++)
+        write_rank(scene, rank, count, 30, &ranks[rank], NULL);
+    return diagnose(scene);
+}
+
+static void a_rank_with_a_longer_forward_is_named(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    ranks[1].forward += 50000;
+    meet_in_backward(ranks, 2);
+    scene->header.environment = ENVIRONMENT("DDP");
+    const struct tml_finding *first = &diagnose_ranks(scene, ranks, 2)->finding[0];
+    expect(first, TML_FINDING_COMPUTE_STRAGGLER, TML_SEVERITY_CRIT);
+    assert_int_equal(first->rank, 1);
+    assert_int_equal(first->straggler.victim, 0);
+    assert_int_equal(first->cost_ns, 50 * TML_NS_PER_MS);
+    assert_int_equal(first->denominator_ns, 150 * TML_NS_PER_MS);
+    assert_true(fabs(first->score - 50.0 / 150) < 1e-9);
+}
+
+static void extra_in_backward_names_no_rank(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {fixture_healthy, fixture_healthy};
+    ranks[1].backward += 50000;
+    meet_in_backward(ranks, 2);
+    scene->header.environment = ENVIRONMENT("DDP");
+    const struct tml_verdict *verdict = diagnose_ranks(scene, ranks, 2);
+    assert_int_equal(verdict->findings, 1);
+    expect(&verdict->finding[0], TML_FINDING_COMPUTE_BOUND, TML_SEVERITY_INFO);
+    expect_said(verdict->finding[0].summary, "backward contains gradient synchronisation, which is not measured apart");
+    expect_said(verdict->finding[0].action, "how much of backward is waiting for other ranks");
+}
+
+static void a_rank_that_waits_for_its_batches_is_named(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced, balanced};
+    ranks[2].wait += 40000;
+    meet_in_backward(ranks, 3);
+    scene->header.environment = ENVIRONMENT("DDP");
+    const struct tml_finding *first = &diagnose_ranks(scene, ranks, 3)->finding[0];
+    expect(first, TML_FINDING_INPUT_STRAGGLER, TML_SEVERITY_CRIT);
+    assert_int_equal(first->rank, 2);
+    expect_said(first->action, "compare rank 2 with rank 0: its storage");
+}
+
+static void a_rank_with_longer_copies_is_named_on_the_gpu_clock_alone(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    scene->header.environment = ENVIRONMENT("DDP");
+    scene->header.observer = true;
+    ranks[0].backward += 40000;
+    ranks[0].h2d = ranks[1].h2d = 1000;
+    ranks[1].h2d += 40000;
+    for (unsigned rank = 0; rank < 2; rank++)
+        write_rank(scene, rank, 2, 30, &balanced, &ranks[rank]);
+    const struct tml_finding *first = &diagnose(scene)->finding[0];
+    expect(first, TML_FINDING_H2D_STRAGGLER, TML_SEVERITY_CRIT);
+    assert_int_equal(first->rank, 1);
+    expect(&diagnose_ranks(scene, ranks, 2)->finding[0], TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
+}
+
+static void a_late_rank_without_a_cause_is_a_straggler(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    ranks[0].forward += 20000; /* half of it each: neither explains 80 % */
+    ranks[0].wait += 20000;
+    meet_in_backward(ranks, 2);
+    scene->header.environment = ENVIRONMENT("DDP");
+    const struct tml_finding *first = &diagnose_ranks(scene, ranks, 2)->finding[0];
+    expect(first, TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
+    assert_int_equal(first->rank, 0);
+    assert_int_equal(first->straggler.named, -1);
+    expect_said(first->summary, "no measured part of rank 0 explains it (at most 20.0 ms more");
+}
+
+static void what_a_rank_does_between_its_steps_is_pointed_at(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    ranks[0].other += 30000;
+    meet_in_backward(ranks, 2);
+    scene->header.environment = ENVIRONMENT("DDP");
+    const struct tml_finding *first = &diagnose_ranks(scene, ranks, 2)->finding[0];
+    expect(first, TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
+    assert_int_equal(first->rank, 0);
+    expect_said(first->summary, "rank 0 has 30.0 ms more other before step");
+}
+
+static void a_cause_that_one_of_the_two_did_not_measure_is_not_named(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[30];
+    for (unsigned rank = 0; rank < 30; rank++)
+        ranks[rank] = balanced;
+    ranks[7].forward += 40000;
+    meet_in_backward(ranks, 30);
+    ranks[7].forward = FIXTURE_ABSENT; /* 1 of 30 ranks: the others are enough for a verdict */
+    ranks[7].residual += 67000;
+    scene->header.environment = ENVIRONMENT("DDP");
+    const struct tml_finding *first = &diagnose_ranks(scene, ranks, 30)->finding[0];
+    expect(first, TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
+    assert_int_equal(first->rank, 7);
+    for (unsigned i = 0; i < first->straggler.excesses; i++)
+        if (first->straggler.excess[i].metric == TML_METRIC_FORWARD)
+            assert_int_equal(first->straggler.excess[i].ns, TML_NS_NONE);
+}
+
+static void under_fsdp_forward_is_where_ranks_meet_too_and_nothing_is_critical(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    ranks[0].wait += 60000;
+    ranks[1].forward += 40000;
+    ranks[1].backward += 20000;
+    scene->header.environment = ENVIRONMENT("FSDP");
+    const struct tml_verdict *verdict = diagnose_ranks(scene, ranks, 2);
+    bool found = false;
+    for (size_t i = 0; i < verdict->findings; i++) {
+        const struct tml_finding *finding = &verdict->finding[i];
+        if (finding->kind != TML_FINDING_INPUT_STRAGGLER)
+            continue;
+        found = true;
+        expect(finding, TML_FINDING_INPUT_STRAGGLER, TML_SEVERITY_WARN);
+        assert_int_equal(finding->rank, 0);
+        assert_int_equal(finding->cost_ns, 60 * TML_NS_PER_MS);
+    }
+    assert_true(found);
+}
+
+static void a_straggler_warns_from_a_tenth_and_not_below_a_millisecond(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    scene->header.environment = ENVIRONMENT("DDP");
+    ranks[1].forward += 11000; /* of 111 */
+    meet_in_backward(ranks, 2);
+    expect(&diagnose_ranks(scene, ranks, 2)->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+    ranks[0] = ranks[1] = balanced;
+    ranks[1].forward += 12000; /* of 112 */
+    meet_in_backward(ranks, 2);
+    expect(&diagnose_ranks(scene, ranks, 2)->finding[0], TML_FINDING_COMPUTE_STRAGGLER, TML_SEVERITY_WARN);
+    static const struct fixture_times toy = {70, FIXTURE_ABSENT, FIXTURE_ABSENT, FIXTURE_ABSENT, 270, 520, 60, 80, 5};
+    ranks[0] = ranks[1] = toy;
+    ranks[1].forward += 900;
+    meet_in_backward(ranks, 2);
+    expect(&diagnose_ranks(scene, ranks, 2)->finding[0], TML_FINDING_COMPUTE_BOUND, TML_SEVERITY_INFO);
+    assert_int_equal(scene->verdict.findings, 1);
+}
+
+static void ranks_that_train_alone_hold_nobody_up(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    ranks[1].backward += 50000;
+    scene->header.environment = ENVIRONMENT("none");
+    const struct tml_verdict *verdict = diagnose_ranks(scene, ranks, 2);
+    expect(&verdict->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
+    assert_int_equal(verdict->abstentions, 0);
+}
+
+static void how_ranks_train_together_must_be_known(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times ranks[] = {balanced, balanced};
+    scene->header.environment = ENVIRONMENT("unknown");
+    const struct tml_verdict *verdict = diagnose_ranks(scene, ranks, 2);
+    expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
+    expect_said(verdict->finding[0].summary, "STRAGGLER (how the ranks train together is not known)");
+    expect_said(verdict->finding[0].action, "the module that wraps the model for all ranks");
+}
+
+static void one_of_several_ranks_cannot_be_compared(void **state)
+{
+    struct scene *scene = *state;
+    scene->header.environment = ENVIRONMENT("DDP");
+    write_rank(scene, 0, 2, 30, &balanced, NULL);
+    const struct tml_verdict *verdict = diagnose(scene);
+    expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
+    expect_said(verdict->finding[0].summary, "STRAGGLER (other ranks recorded no steps)");
 }
 
 /* ---- What to do ---- */
@@ -365,100 +770,11 @@ static void persistent_workers_are_advised_only_where_workers_start_anew(void **
                 "persistent_workers=True: the 4 workers start anew in each of 30 epochs");
 }
 
-/* ---- Properties ---- */
-
-static struct fixture_times any_times(uint64_t *random)
-{
-    struct fixture_times times;
-    int64_t *each = (int64_t *)&times;
-    for (unsigned i = 0; i < sizeof times / sizeof *each; i++) {
-        each[i] = (int64_t)(fixture_random(random) % 100000);
-        if (fixture_random(random) % 4 == 0)
-            each[i] = FIXTURE_ABSENT;
-    }
-    times.residual = times.residual < 0 ? 0 : times.residual;
-    times.other = times.other < 0 ? 0 : times.other;
-    return times;
-}
-
-static void remove_ranks(struct scene *scene)
-{
-    for (unsigned rank = 0; rank < 5; rank++) {
-        char name[128];
-        snprintf(name, sizeof name, "%s/steps-rank%05u.jsonl", scene->fixture.directory, rank);
-        unlink(name);
-    }
-}
-
-static void a_rule_never_fires_on_a_signal_that_is_null(void **state)
-{
-    struct scene *scene = *state;
-    uint64_t random = 11;
-    static const char *const armed[] = {FIXTURE_ARMED, "[]", "[\"forward\",\"backward\"]", "[\"dataloader_fetch\"]"};
-    unsigned fired = 0;
-    for (unsigned round = 0; round < 400; round++) {
-        unsigned world = 1 + (unsigned)(fixture_random(&random) % 3);
-        for (unsigned rank = 0; rank < world; rank++) {
-            struct fixture_times cpu = any_times(&random), gpu = any_times(&random);
-            scene->header.armed = armed[fixture_random(&random) % 4];
-            scene->header.observer = fixture_random(&random) % 2;
-            write_rank(scene, rank, world, 25, &cpu, fixture_random(&random) % 2 ? &gpu : NULL);
-        }
-        const struct tml_verdict *verdict = diagnose(scene);
-        for (size_t i = 0; i < verdict->findings; i++) {
-            const struct tml_rule *rule = verdict->finding[i].rule;
-            for (unsigned k = 0; rule && k < rule->signals; k++)
-                assert_int_not_equal(scene->window.metric[rule->signal[k]].status.value_ns, TML_NS_NONE);
-            if (rule)
-                assert_int_not_equal(scene->window.metric[rule->denominator].status.value_ns, TML_NS_NONE);
-            fired += rule != NULL;
-        }
-        remove_ranks(scene);
-    }
-    assert_true(fired > 50);
-}
-
-/* Abstaining is least, then info, warning, critical. */
-static int rise(const struct tml_verdict *verdict)
-{
-    return verdict->finding[0].kind <= TML_FINDING_INCOMPLETE_DATA ? -1 : (int)verdict->finding[0].severity;
-}
-
-static void an_unmeasured_rank_never_raises_the_verdict(void **state)
-{
-    struct scene *scene = *state;
-    uint64_t random = 5;
-    for (unsigned round = 0; round < 150; round++) {
-        unsigned world = 1 + (unsigned)(fixture_random(&random) % 3);
-        bool device = fixture_random(&random) % 2;
-        for (unsigned rank = 0; rank < world; rank++) {
-            struct fixture_times cpu = waiting((int64_t)(fixture_random(&random) % 60000));
-            struct fixture_times gpu = waiting((int64_t)(fixture_random(&random) % 60000));
-            write_rank(scene, rank, world + 1, 25, &cpu, device ? &gpu : NULL);
-        }
-        int before = rise(diagnose(scene));
-        /* It has steps, and nothing of them was measured. */
-        static struct tml_step_row rows[26];
-        for (uint64_t step = 1; step <= 26; step++) {
-            tml_step_row_clear(&rows[step - 1]);
-            rows[step - 1].step = rows[step - 1].iteration = step;
-            rows[step - 1].flags = step == 1 ? TML_STEP_FLAG_FIRST : 0;
-            rows[step - 1].gpu_reason = device ? TML_REASON_EVENTS_LOST : TML_REASON_NO_CUDA;
-            rows[step - 1].end_ns = 0;
-        }
-        struct fixture_header header = {.rank = world, .world = world + 1, .device = device ? "cuda:1" : "cpu"};
-        header.armed = fixture_random(&random) % 2 ? "[]" : FIXTURE_ARMED;
-        fixture_rank(&scene->fixture, &header, rows, 26);
-        assert_true(rise(diagnose(scene)) <= before);
-        remove_ranks(scene);
-    }
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
     const struct CMUnitTest tests[] = {
-        TEST(a_healthy_loop_is_balanced),
+        TEST(a_loop_in_which_nothing_stands_out_is_balanced),
         TEST(a_tenth_of_waiting_warns_and_a_fifth_is_critical),
         TEST(waiting_inside_the_step_counts_too),
         TEST(time_in_no_phase_is_residual_and_not_called_communication),
@@ -475,10 +791,30 @@ int main(void)
         TEST(a_hidden_loader_is_not_input_bound_on_the_device),
         TEST(a_device_run_on_the_hosts_clock_is_at_most_a_warning),
         TEST(ranks_whose_device_did_not_wait_speak_against_the_hosts_clock),
+        TEST(a_forward_that_took_no_time_stays_zero),
+        TEST(forward_in_one_of_thirty_steps_is_the_mean_of_the_one),
+        TEST(steps_without_an_optimizer_count_zero),
+        TEST(copies_are_judged_on_the_gpu_clock_and_where_they_are_is_said),
+        TEST(copies_before_the_step_alone_count_too),
+        TEST(copies_are_not_judged_on_the_cpu_clock),
+        TEST(copies_bracketed_by_hand_convict_and_do_not_acquit),
+        TEST(nine_tenths_of_compute_are_compute_bound),
+        TEST(much_time_before_the_step_speaks_against_compute),
+        TEST(our_own_cost_warns_above_2_percent_and_is_critical_above_10),
+        TEST(a_rank_with_a_longer_forward_is_named),
+        TEST(extra_in_backward_names_no_rank),
+        TEST(a_rank_that_waits_for_its_batches_is_named),
+        TEST(a_rank_with_longer_copies_is_named_on_the_gpu_clock_alone),
+        TEST(a_late_rank_without_a_cause_is_a_straggler),
+        TEST(what_a_rank_does_between_its_steps_is_pointed_at),
+        TEST(a_cause_that_one_of_the_two_did_not_measure_is_not_named),
+        TEST(under_fsdp_forward_is_where_ranks_meet_too_and_nothing_is_critical),
+        TEST(a_straggler_warns_from_a_tenth_and_not_below_a_millisecond),
+        TEST(ranks_that_train_alone_hold_nobody_up),
+        TEST(how_ranks_train_together_must_be_known),
+        TEST(one_of_several_ranks_cannot_be_compared),
         TEST(the_action_knows_the_loader),
         TEST(persistent_workers_are_advised_only_where_workers_start_anew),
-        TEST(a_rule_never_fires_on_a_signal_that_is_null),
-        TEST(an_unmeasured_rank_never_raises_the_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

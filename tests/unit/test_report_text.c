@@ -109,6 +109,7 @@ static void an_input_bound_run_reads_like_this(void **state)
              "     ├─ TraceML              0.0 ms   0 %%\n"
              "     └─ residual                n/a                 with unobserved copies 4.4 ms\n"
              "\n"
+             "  also   not judged: H2D-BOUND (copies are not observed in this version)\n"
              "  clock  step time 200.4 ms on the GPU clock, 136.5 ms on the CPU clock\n"
              "  spread step time 200.4 ms at the median step, 200.4 to 200.4 ms for 8 of 10 steps\n"
              "  apart  first step as warm-up (first: 136.5 ms on the CPU clock)\n"

@@ -238,7 +238,8 @@ static void the_primary_diagnosis_follows_the_first_finding(void **state)
     expect_text(root, "primary_diagnosis/evidence/type", "phase_share");
     expect_number(root, "step_time/diagnosis/share_pct", 100.0 / 198);
     expect_number(root, "step_time/diagnosis/evidence/input_wait_ms", 100);
-    write_rank(scene, 0, 1, 30, &fixture_healthy, NULL);
+    slow.wait = slow.residual = 9000;
+    write_rank(scene, 0, 1, 30, &slow, NULL);
     root = build(scene);
     expect_text(root, "step_time/diagnosis/kind", "BALANCED");
     expect_text(root, "primary_diagnosis/kind", "NO_CLEAR_PERFORMANCE_BOTTLENECK");
