@@ -10,6 +10,7 @@
 #define FIRST_REAL_STREAM 3
 
 #define CAPTURE_MODE_RELAXED 2
+#define STREAM_NON_BLOCKING 1
 #define CAPTURE_ERROR_FIRST 900
 #define CAPTURE_ERROR_LAST 911
 
@@ -214,6 +215,20 @@ void *tml_cuda_event_create(struct tml_cuda *cuda, int device)
     leave_device(cuda, previous);
     if (error == 0)
         return event;
+    failed(cuda, error);
+    return NULL;
+}
+
+void *tml_cuda_stream_create(struct tml_cuda *cuda, int device)
+{
+    void *stream = NULL;
+    int previous;
+    if (!enter_device(cuda, device, &previous))
+        return NULL;
+    int error = cuda->cudaStreamCreateWithFlags(&stream, STREAM_NON_BLOCKING);
+    leave_device(cuda, previous);
+    if (error == 0)
+        return stream;
     failed(cuda, error);
     return NULL;
 }

@@ -24,6 +24,8 @@
     X(int, cudaEventRecord, (void *event, void *stream))                                                               \
     X(int, cudaEventQuery, (void *event))                                                                              \
     X(int, cudaEventElapsedTime, (float *ms, void *begin, void *end))                                                  \
+    X(int, cudaStreamCreateWithFlags, (void **stream, unsigned flags))                                                 \
+    X(int, cudaStreamDestroy, (void *stream))                                                                          \
     X(int, cudaStreamIsCapturing, (void *stream, int *status))                                                         \
     X(int, cudaThreadExchangeStreamCaptureMode, (int *mode))                                                           \
     X(int, cudaGetLastError, (void))                                                                                   \
@@ -77,6 +79,9 @@ int tml_cuda_record(struct tml_cuda *cuda, int device, void *stream, void *event
 
 /* A timing event on `device`, which must be live; NULL on failure (no last error behind). */
 void *tml_cuda_event_create(struct tml_cuda *cuda, int device);
+
+/* A stream on `device`, which must be live, that waits for no other one; NULL on failure. Sampler thread. */
+void *tml_cuda_stream_create(struct tml_cuda *cuda, int device);
 
 /* 0 done, TML_CUDA_ERROR_NOT_READY (also while a capture forbids the question), or an error; one that is the device's
  * marks the runtime broken. Sampler thread. */

@@ -26,6 +26,7 @@
     X(OTHER_THREAD, "other_thread", "ran on another thread than the step")                                             \
     X(PRE_STEP, "pre_step", "before the step")                                                                         \
     X(FIRST_ITERATION, "first_iteration", "the first iteration has no beginning")                                      \
+    X(NO_CLOCK_TIE, "no_clock_tie", "the clocks of device and host were not tied")                                     \
     X(RECORDS_LOST, "records_lost", "records were lost")                                                               \
     X(NO_STEPS, "no_steps", "no completed steps")                                                                      \
     X(STRATEGY_UNKNOWN, "strategy_unknown", "how the ranks train together is not known")                               \

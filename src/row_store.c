@@ -34,7 +34,9 @@ static bool each_column(struct tml_row_store *store, size_t rows, visit_column *
         ok = ok && each_of_cell(&store->cell[i], rows, visit);
     for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
         ok = ok && each_of_cell(&store->own[i], rows, visit);
-    return ok;
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        ok = ok && visit(&store->lead[boundary], rows, sizeof(int64_t));
+    return ok && visit(&store->lead_error, rows, sizeof(int64_t));
 }
 
 static bool drop_column(struct tml_row_column *column, size_t rows, size_t bytes)
@@ -59,6 +61,7 @@ void tml_row_store_free(struct tml_row_store *store)
     free(store->flags);
     free(store->gpu_complete);
     free(store->gpu_reason);
+    free(store->lead_reason);
     memset(store, 0, sizeof(*store));
 }
 
@@ -85,6 +88,7 @@ static bool grow(struct tml_row_store *store)
     if (rows > store->limit)
         rows = store->limit;
     void *step = store->step, *flags = store->flags, *complete = store->gpu_complete, *reason = store->gpu_reason;
+    void *lead_reason = store->lead_reason;
     bool ok = resize(&step, rows, sizeof(*store->step));
     store->step = step;
     ok = ok && resize(&flags, rows, sizeof(*store->flags));
@@ -93,6 +97,8 @@ static bool grow(struct tml_row_store *store)
     store->gpu_complete = complete;
     ok = ok && resize(&reason, rows, 1);
     store->gpu_reason = reason;
+    ok = ok && resize(&lead_reason, rows, 1);
+    store->lead_reason = lead_reason;
     if (!ok || !each_column(store, rows, resize_column))
         return false;
     store->allocated = rows;
@@ -187,6 +193,15 @@ static bool has_own(const struct tml_step_row *row)
            row->cell[TML_REGION_IN][TRACEML_PHASE_USER].count > 0;
 }
 
+static bool set_lead(struct tml_row_store *store, size_t slot, const struct tml_device_lead *lead)
+{
+    bool ok = set_time(store, &store->lead_error, slot, lead->error_ns);
+    store->lead_reason[slot] = (uint8_t)lead->reason;
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        ok = ok && set_time(store, &store->lead[boundary], slot, lead->ns[boundary]);
+    return ok;
+}
+
 static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_step_row *row)
 {
     bool ok = true;
@@ -202,7 +217,7 @@ static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_s
     store->has_own = store->has_own || has_own(row);
     for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
         ok = ok && set_cell(store, &store->own[i], slot, own_cell(row, i));
-    return ok;
+    return ok && set_lead(store, slot, &row->lead);
 }
 
 static bool sane(int64_t ns)
@@ -220,7 +235,9 @@ static bool sane_cell(const struct tml_cell *cell)
 
 bool tml_row_store_accepts(const struct tml_step_row *row)
 {
-    bool ok = sane(row->end_ns);
+    bool ok = sane(row->end_ns) && sane(row->lead.error_ns);
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        ok = ok && sane(row->lead.ns[boundary]);
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             ok = ok && sane(row->term_ns[clock][term]);
@@ -281,6 +298,10 @@ void tml_row_store_get(const struct tml_row_store *store, size_t index, struct t
         get_cell(&store->cell[i], slot, &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT]);
     for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
         get_cell(&store->own[i], slot, &row->own[i / TML_SPAN_NAMES][i % TML_SPAN_NAMES]);
+    row->lead = (struct tml_device_lead){.error_ns = get_time(&store->lead_error, slot),
+                                         .reason = (enum tml_reason)store->lead_reason[slot]};
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        row->lead.ns[boundary] = get_time(&store->lead[boundary], slot);
 }
 
 uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index)

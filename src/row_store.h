@@ -60,6 +60,8 @@ struct tml_row_store {
     struct tml_row_cell_columns cell[TML_ROW_CELLS];
     struct tml_row_cell_columns own[TML_ROW_OWN_CELLS];
     bool has_own; /* most runs have no spans of their own: nothing is looked up for them */
+    struct tml_row_column lead[TML_BOUNDARY_COUNT], lead_error;
+    uint8_t *lead_reason;
 };
 
 void tml_row_store_init(struct tml_row_store *store, size_t limit);

@@ -25,6 +25,7 @@ struct tml_sampler {
     unsigned row_count;
     bool prepared;   /* for CUDA: device and capture mode are set */
     bool wants_cuda; /* a span asked for a device and no runtime was known */
+    int tie_device;  /* of a step that has come since the last attempt at a clock tie; -1: none */
 };
 
 /* ---- One tick ---- */
@@ -49,6 +50,8 @@ static void look_at_device(struct tml_sampler *sampler, const struct tml_record 
 {
     if (record->begin_event)
         prepare(sampler, record->device);
+    if (record->begin_event && record->phase == TRACEML_PHASE_STEP)
+        sampler->tie_device = record->device;
     sampler->wants_cuda = sampler->wants_cuda || (record->device >= 0 && record->no_device == TML_REASON_NO_CUDA);
 }
 
@@ -86,6 +89,14 @@ static void drain_all(struct tml_sampler *sampler, int64_t now_ns)
         drain(sampler, i, now_ns);
 }
 
+/* Only while there are steps: what is idle is left alone. */
+static void renew_tie(struct tml_sampler *sampler, int64_t now_ns)
+{
+    if (sampler->tie_device >= 0)
+        tml_clock_tie_renew(&sampler->table.tie, tml_recording.cuda, sampler->tie_device, now_ns);
+    sampler->tie_device = -1;
+}
+
 static void tick(struct tml_sampler *sampler, bool give_up)
 {
     int64_t now_ns = tml_now_ns();
@@ -95,6 +106,7 @@ static void tick(struct tml_sampler *sampler, bool give_up)
     tml_step_table_mark_drained(&sampler->table);
     drain_all(sampler, now_ns);
     tml_recorders_reuse_sampler();
+    renew_tie(sampler, now_ns);
     tml_step_table_poll(&sampler->table);
     while (close_one(sampler, now_ns, give_up)) {
     }
@@ -158,6 +170,7 @@ static void finish(struct tml_sampler *sampler)
     tick_and_hand_over(sampler, true);
     tick_and_hand_over(sampler, true);
     tml_step_table_abandon(&sampler->table);
+    tml_clock_tie_close(&sampler->table.tie, tml_recording.cuda);
     for (unsigned i = 0; i < TML_RECORDERS; i++) {
         struct tml_recorder *recorder = tml_recorder_at(i);
         if (recorder)
@@ -210,6 +223,7 @@ struct tml_sampler *tml_sampler_start(const struct tml_sampler_options *options,
         return NULL;
     sampler->options = *options;
     sampler->sink = *sink;
+    sampler->tie_device = -1;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -260,6 +274,8 @@ void tml_sampler_read_stats(const struct tml_sampler *sampler, struct tml_sample
     stats->thread_cpu_ns = (int64_t)cpu.tv_sec * TML_NS_PER_S + cpu.tv_nsec;
     for (unsigned loss = 0; loss < TML_LOSS_COUNT; loss++)
         stats->losses[loss] = tml_recorders_loss(loss) + sampler->table.losses[loss];
+    stats->ties = sampler->table.tie.made;
+    stats->ties_refused = sampler->table.tie.refused;
     /* Relaxed: a fact on its own. */
     stats->losses[TML_LOSS_DEVICE_ERROR] += atomic_load_explicit(&tml_recording.cuda->broken, memory_order_relaxed);
 }

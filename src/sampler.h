@@ -30,6 +30,7 @@ struct tml_sampler_options {
 struct tml_sampler_stats {
     uint64_t losses[TML_LOSS_COUNT]; /* of all causes known on this side: recorders and table */
     int64_t thread_cpu_ns;           /* CPU time of the sampler thread so far */
+    uint64_t ties, ties_refused;     /* between the device's clock and the host's */
 };
 
 struct tml_sampler;

@@ -120,6 +120,8 @@ static void write_overhead(struct tml_json_writer *writer, const struct tml_samp
     tml_json_write_uint(writer, "span_with_events_ns",
                         tml_recorders_cost_ns(true, TML_COST_BEGIN) + tml_recorders_cost_ns(true, TML_COST_END));
     tml_json_write_ns_as_ms(writer, "sampler_cpu_ms", stats->thread_cpu_ns);
+    tml_json_write_uint(writer, "clock_ties", stats->ties);
+    tml_json_write_uint(writer, "clock_ties_refused", stats->ties_refused);
     tml_json_end_object(writer);
 }
 

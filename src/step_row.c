@@ -10,6 +10,13 @@ static const char *const term_keys[] = {
 
 /* In the cell of the own spans: those of each name. */
 #define OWN_KEY "names"
+static const struct {
+    const char *key, *words;
+} boundaries[] = {
+#define TML_X(name, key, words) {key, words},
+    TML_BOUNDARY_LIST(TML_X)
+#undef TML_X
+};
 
 static const char *const region_keys[TML_REGIONS] = {"pre", "in"};
 static const char *const cell_keys[TML_CLOCKS][2] = {{"cpu_ms", "cpu_inclusive_ms"}, {"gpu_ms", "gpu_inclusive_ms"}};
@@ -36,6 +43,16 @@ static void clear_cells(struct tml_cell *cells, unsigned count)
             cells[i].exclusive_ns[clock] = cells[i].inclusive_ns[clock] = TML_NS_NONE;
 }
 
+const char *tml_boundary_key(enum tml_boundary boundary)
+{
+    return boundaries[boundary].key;
+}
+
+const char *tml_boundary_words(enum tml_boundary boundary)
+{
+    return boundaries[boundary].words;
+}
+
 void tml_step_row_clear(struct tml_step_row *row)
 {
     memset(row, 0, sizeof *row);
@@ -48,6 +65,9 @@ void tml_step_row_clear(struct tml_step_row *row)
         clear_cells(row->cell[region], TRACEML_PHASE_COUNT);
         clear_cells(row->own[region], TML_SPAN_NAMES);
     }
+    row->lead.error_ns = TML_NS_NONE;
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        row->lead.ns[boundary] = TML_NS_NONE;
 }
 
 /* ---- Writing ---- */
@@ -141,6 +161,21 @@ static void write_region(struct tml_json_writer *writer, unsigned region, const 
         tml_json_end_object(writer);
 }
 
+static void write_lead(struct tml_json_writer *writer, const struct tml_device_lead *lead)
+{
+    if (lead->error_ns == TML_NS_NONE) {
+        if (lead->reason != TML_REASON_NONE)
+            tml_json_write_string(writer, "lead_reason", tml_reason_key(lead->reason));
+        return;
+    }
+    tml_json_begin_object(writer, "lead");
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        if (lead->ns[boundary] != TML_NS_NONE)
+            tml_json_write_ns_as_ms(writer, boundaries[boundary].key, lead->ns[boundary]);
+    tml_json_write_ns_as_ms(writer, "error_ms", lead->error_ns);
+    tml_json_end_object(writer);
+}
+
 size_t tml_step_row_write(const struct tml_step_row *row, char *line, size_t bytes)
 {
     struct tml_json_writer writer;
@@ -157,6 +192,7 @@ size_t tml_step_row_write(const struct tml_step_row *row, char *line, size_t byt
     write_clocks(&writer, row);
     for (unsigned region = 0; region < TML_REGIONS; region++)
         write_region(&writer, region, row->cell[region], row->own[region]);
+    write_lead(&writer, &row->lead);
     tml_json_end_object(&writer);
     if (writer.failed)
         return 0;
@@ -269,6 +305,18 @@ static bool read_region(const struct tml_json *line, unsigned region, struct tml
     return true;
 }
 
+static bool read_lead(const struct tml_json *line, struct tml_device_lead *lead)
+{
+    const struct tml_json *reason = tml_json_get(line, "lead_reason"), *object = tml_json_get(line, "lead");
+    if ((reason && !tml_json_string(reason)) || (object && !tml_json_is_object(object)))
+        return false;
+    lead->reason = reason ? tml_reason_from_key(tml_json_string(reason)) : TML_REASON_NONE;
+    bool good = !object || read_ns(object, "error_ms", &lead->error_ns);
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT && object && good; boundary++)
+        good = read_ns(object, boundaries[boundary].key, &lead->ns[boundary]);
+    return good;
+}
+
 bool tml_step_row_read(const struct tml_json *value, struct tml_step_row *row)
 {
     tml_step_row_clear(row);
@@ -277,7 +325,7 @@ bool tml_step_row_read(const struct tml_json *value, struct tml_step_row *row)
            read_ns(value, "end_ms", &row->end_ns) && read_epoch(value, &row->epoch) &&
            read_uint32(value, "microbatches", &row->microbatches) && read_flags(value, &row->flags) &&
            read_clocks(value, row) && read_region(value, TML_REGION_PRE, row->cell[TML_REGION_PRE]) &&
-           read_region(value, TML_REGION_IN, row->cell[TML_REGION_IN]);
+           read_region(value, TML_REGION_IN, row->cell[TML_REGION_IN]) && read_lead(value, &row->lead);
 }
 
 /* ---- Names: in a file they are a text, in a row a number ---- */

@@ -43,6 +43,39 @@ enum tml_term {
         TML_TERM_COUNT
 };
 
+/*
+ * Boundaries at which the device lead is read: X(NAME, json_key, words). Of several microbatches the first forward begin
+ * and the last forward and backward end; of several optimizers the first begin.
+ */
+#define TML_BOUNDARY_LIST(X)                                                                                           \
+    X(FORWARD_BEGIN, "forward_begin_ms", "forward begin")                                                              \
+    X(FORWARD_END, "forward_end_ms", "forward end")                                                                    \
+    X(BACKWARD_END, "backward_end_ms", "backward end")                                                                 \
+    X(OPTIMIZER_BEGIN, "optimizer_begin_ms", "optimizer begin")                                                        \
+    X(STEP_END, "step_end_ms", "step end")
+
+enum tml_boundary {
+#define TML_X(name, key, words) TML_BOUNDARY_##name,
+    TML_BOUNDARY_LIST(TML_X)
+#undef TML_X
+        TML_BOUNDARY_COUNT
+};
+
+/* A lead below the first: the device waits for the host. Above the second: the host is well ahead. */
+#define TML_LEAD_NEAR_ZERO_NS INT64_C(50000)
+#define TML_LEAD_LARGE_NS INT64_C(1000000)
+
+/*
+ * How far the device lags behind the host at each boundary of one step: the host time at which the boundary's event
+ * completed on the device less the one at which it was recorded. TML_NS_NONE where the boundary did not occur on the
+ * step's thread and stream. Not clamped: within the error a lead may be below zero.
+ */
+struct tml_device_lead {
+    int64_t ns[TML_BOUNDARY_COUNT];
+    int64_t error_ns;       /* how far off each may be; TML_NS_NONE: no lead is known */
+    enum tml_reason reason; /* then: why, where device times as such are there */
+};
+
 /* Occurrences of one phase in one region of one iteration. */
 struct tml_cell {
     uint32_t count;
@@ -63,6 +96,7 @@ struct tml_step_row {
     int64_t term_ns[TML_CLOCKS][TML_TERM_COUNT];
     struct tml_cell cell[TML_REGIONS][TRACEML_PHASE_COUNT];
     struct tml_cell own[TML_REGIONS][TML_SPAN_NAMES]; /* of the USER cells above, by the name's number */
+    struct tml_device_lead lead;
 };
 
 /* Room for the longest line that tml_step_row_write() makes: every phase and name in both regions, the longest numbers.
@@ -73,6 +107,9 @@ struct tml_step_row {
 const char *tml_region_key(enum tml_region region);
 const char *tml_term_key(enum tml_term term);
 const char *tml_cell_key(enum tml_clock clock, bool inclusive); /* "cpu_ms", "gpu_inclusive_ms", ... */
+
+const char *tml_boundary_key(enum tml_boundary boundary);
+const char *tml_boundary_words(enum tml_boundary boundary);
 
 /* Sets every time to "not measured" and every count to zero. */
 void tml_step_row_clear(struct tml_step_row *row);

@@ -195,6 +195,32 @@ static bool take_region(struct scan *scan, enum tml_region region, struct tml_ce
     return take(scan, "}");
 }
 
+/* Each boundary is written only where it was measured, so the first member has no comma before it. */
+static bool take_lead_members(struct scan *scan, struct tml_device_lead *lead)
+{
+    bool any = false;
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++) {
+        const char *key = tml_boundary_key((enum tml_boundary)boundary), *before = scan->at;
+        if ((any && !take(scan, ",")) || !take_key(scan, key))
+            scan->at = before;
+        else if (any = true, !take_ms(scan, &lead->ns[boundary]))
+            return false;
+    }
+    return (!any || take(scan, ",")) && take_key(scan, "error_ms") && take_ms(scan, &lead->error_ns);
+}
+
+static bool take_lead(struct scan *scan, struct tml_device_lead *lead)
+{
+    char word[WORD_BYTES];
+    if (take_next_key(scan, "lead"))
+        return take(scan, "{") && take_lead_members(scan, lead) && take(scan, "}");
+    if (!take_next_key(scan, "lead_reason"))
+        return true;
+    bool good = take_word(scan, word);
+    lead->reason = good ? tml_reason_from_key(word) : TML_REASON_NONE;
+    return good;
+}
+
 static bool take_head(struct scan *scan, struct tml_step_row *row)
 {
     uint64_t epoch;
@@ -216,5 +242,6 @@ bool tml_step_scan(const char *line, size_t bytes, struct tml_step_row *row)
     tml_step_row_clear(row);
     return take_head(&scan, row) && take_flags(&scan, &row->flags) && take_clocks(&scan, row) &&
            take_region(&scan, TML_REGION_PRE, row->cell[TML_REGION_PRE]) &&
-           take_region(&scan, TML_REGION_IN, row->cell[TML_REGION_IN]) && take(&scan, "}") && scan.at == scan.end;
+           take_region(&scan, TML_REGION_IN, row->cell[TML_REGION_IN]) && take_lead(&scan, &row->lead) &&
+           take(&scan, "}") && scan.at == scan.end;
 }

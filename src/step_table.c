@@ -10,7 +10,8 @@ bool tml_step_table_open(struct tml_step_table *table, int64_t deadline_ns)
 {
     *table =
         (struct tml_step_table){.free_spans = TML_TABLE_SPANS, .oldest = 1, .next_step = 1, .deadline_ns = deadline_ns};
-    table->origin_ns = table->previous_end_ns = TML_NS_NONE;
+    table->origin_ns = table->previous_end_ns = table->previous_end_lead_ns = table->begin_host_ns = TML_NS_NONE;
+    tml_clock_tie_init(&table->tie);
     table->spans = malloc(TML_TABLE_SPANS * sizeof *table->spans);
     table->rows = malloc(TML_TABLE_ROWS * sizeof *table->rows);
     table->members = malloc(TML_TABLE_SPANS * sizeof *table->members);

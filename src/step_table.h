@@ -3,7 +3,7 @@
  * Memory    fixed at open: TML_TABLE_ROWS rows, TML_TABLE_SPANS spans, TML_TABLE_STUCK events; 2.2 MiB.
  * Threads   the sampler alone.
  * Units     ns: host times of CLOCK_MONOTONIC, device times since the step's own begin event.
- * Depends   recorder (to give events back), ledger, step_row.
+ * Depends   recorder (to give events back), clock_tie, ledger, step_row.
  */
 #ifndef TML_STEP_TABLE_H
 #define TML_STEP_TABLE_H
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "clock_tie.h"
 #include "ledger.h"
 #include "recorder.h"
 #include "step_row.h"
@@ -20,7 +21,8 @@
 #define TML_TABLE_STUCK 8192u
 #define TML_TABLE_NONE UINT32_MAX
 
-/* Device time of one event record where the device has work queued, measured: docs/overhead.md. */
+/* Device time of one event record where the device has work queued, measured: docs/overhead.md. Where it waits for the
+ * host, the host's time for the record is what it costs the device. */
 #define TML_DEVICE_RECORD_NS 1300u
 
 struct tml_table_span {
@@ -56,6 +58,9 @@ struct tml_step_table {
     struct tml_table_event previous_end; /* its end event, kept until the next row closes */
     uint64_t done_iteration;             /* the newest step whose end event is known to have completed */
     struct tml_table_span done;          /* its span, for its stream */
+    int64_t previous_end_lead_ns;        /* the device lead at the previous step's end */
+    struct tml_clock_tie tie;            /* the sampler renews it */
+    int64_t begin_host_ns;               /* of the step that is being closed: host time of its begin event */
     struct tml_ledger_span *members;     /* scratch for a ledger */
     struct tml_table_event *stuck;       /* timed out, given back once complete: ring */
     uint32_t stuck_head, stuck_tail;
@@ -114,6 +119,11 @@ static inline bool tml_table_span_resolved(const struct tml_table_span *span)
     return span->begin_device_ns != TML_NS_NONE && span->end_device_ns != TML_NS_NONE;
 }
 
+/* Finds the host time of the step's begin event, and fills the row's device leads. */
+void tml_step_table_fill_lead(struct tml_step_table *table, const struct tml_table_row *row, struct tml_step_row *out);
+/* Where the device line stands against the host's, at one end of a span that has device times; TML_NS_NONE: not known. */
+int64_t tml_step_table_lead_ns(const struct tml_step_table *table, const struct tml_table_span *span,
+                               enum tml_cost_half half);
 void tml_step_table_give_back(const struct tml_table_event *event);
 bool tml_step_table_try_resolve(struct tml_step_table *table, struct tml_table_row *row, bool give_up);
 void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out);

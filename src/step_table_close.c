@@ -62,21 +62,41 @@ static uint8_t name_of(const struct tml_record *record)
     return record->phase == TRACEML_PHASE_USER ? (uint8_t)record->name : TML_SPAN_NAME_OTHER;
 }
 
+static bool near_zero(int64_t lead_ns)
+{
+    return lead_ns != TML_NS_NONE && lead_ns < TML_LEAD_NEAR_ZERO_NS;
+}
+
+/* Each event takes its time on the device after its time stamp. Where the device waits for the host, it waits for the
+ * host's work on the event too: before a begin, after an end. */
+static struct tml_ledger_span device_member_of(const struct tml_step_table *table, const struct tml_table_span *span)
+{
+    bool waits_at_begin = near_zero(tml_step_table_lead_ns(table, span, TML_COST_BEGIN));
+    bool waits_at_end = near_zero(tml_step_table_lead_ns(table, span, TML_COST_END));
+    return (struct tml_ledger_span){
+        .phase = span->record.phase,
+        .name = name_of(&span->record),
+        .begin_ns = span->begin_device_ns,
+        .end_ns = span->end_device_ns,
+        .before_begin_ns = waits_at_begin ? half_cost_ns(table, &span->record, TML_COST_BEGIN) : 0,
+        .after_begin_ns = waits_at_begin ? 0 : TML_DEVICE_RECORD_NS,
+        .after_end_ns = waits_at_end ? half_cost_ns(table, &span->record, TML_COST_END) : TML_DEVICE_RECORD_NS,
+    };
+}
+
 static struct tml_ledger_span member_of(const struct tml_step_table *table, const struct tml_table_span *span,
                                         enum tml_clock clock)
 {
-    struct tml_ledger_span member = {.phase = span->record.phase, .name = name_of(&span->record)};
-    if (clock == TML_CLOCK_GPU) {
-        member.begin_ns = span->begin_device_ns;
-        member.end_ns = span->end_device_ns;
-        member.after_begin_ns = member.after_end_ns = TML_DEVICE_RECORD_NS;
-    } else {
-        member.begin_ns = span->record.begin_ns;
-        member.end_ns = span->record.end_ns;
-        member.before_begin_ns = half_cost_ns(table, &span->record, TML_COST_BEGIN);
-        member.after_end_ns = half_cost_ns(table, &span->record, TML_COST_END);
-    }
-    return member;
+    if (clock == TML_CLOCK_GPU)
+        return device_member_of(table, span);
+    return (struct tml_ledger_span){
+        .phase = span->record.phase,
+        .name = name_of(&span->record),
+        .begin_ns = span->record.begin_ns,
+        .end_ns = span->record.end_ns,
+        .before_begin_ns = half_cost_ns(table, &span->record, TML_COST_BEGIN),
+        .after_end_ns = half_cost_ns(table, &span->record, TML_COST_END),
+    };
 }
 
 /* The spans that the GPU's ledger cannot do without; the first that has no device time on the step's stream decides. */
@@ -186,11 +206,15 @@ static void fill_gpu(struct tml_step_table *table, struct tml_table_row *row, st
         out->gpu_reason = step->record.no_device ? step->record.no_device : TML_REASON_EVENTS_LOST;
         return;
     }
+    tml_step_table_fill_lead(table, row, out);
     enum tml_reason no_beginning = TML_REASON_NONE;
     int64_t begin_ns = iteration_begin_device_ns(table, step, &no_beginning);
     struct tml_ledger ledger;
     unsigned members = gather(table, row, TML_CLOCK_GPU);
-    tml_ledger_close(&ledger, table->members, members, begin_ns, 0, step->end_device_ns, TML_DEVICE_RECORD_NS);
+    uint32_t carried_ns = near_zero(table->previous_end_lead_ns)
+                              ? half_cost_ns(table, &table->previous.record, TML_COST_END)
+                              : TML_DEVICE_RECORD_NS;
+    tml_ledger_close(&ledger, table->members, members, begin_ns, 0, step->end_device_ns, carried_ns);
     take_ledger(out, &ledger, TML_CLOCK_GPU);
     forget_holes(table, row, out);
     if (no_beginning == TML_REASON_STREAM_CHANGED)
@@ -212,7 +236,7 @@ static void fill_cpu(struct tml_step_table *table, struct tml_table_row *row, st
 }
 
 /* The end event stays with the table: the next iteration begins there. */
-static void remember_end(struct tml_step_table *table, struct tml_table_span *step)
+static void remember_end(struct tml_step_table *table, struct tml_table_span *step, int64_t lead_ns)
 {
     tml_step_table_give_back(&table->previous_end);
     table->previous_end = (struct tml_table_event){NULL, step->record.device, step->recorder};
@@ -222,6 +246,7 @@ static void remember_end(struct tml_step_table *table, struct tml_table_span *st
     }
     table->previous = *step;
     table->previous_end_ns = step->record.end_ns;
+    table->previous_end_lead_ns = lead_ns;
 }
 
 void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out)
@@ -250,7 +275,7 @@ void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row
     fill_cpu(table, row, out);
     fill_gpu(table, row, out);
     table->losses[TML_LOSS_NEGATIVE_REMAINDER] += (out->flags & TML_STEP_FLAG_NEGATIVE_REMAINDER) != 0;
-    remember_end(table, step);
+    remember_end(table, step, out->lead.ns[TML_BOUNDARY_STEP_END]);
 }
 
 void tml_step_table_release(struct tml_step_table *table, struct tml_table_row *row)

@@ -18,6 +18,11 @@ static struct tml_step_row row_of(uint64_t step)
     struct tml_step_row row = fixture_gpu_row(step, &times, &times);
     if (step % 5 == 0) /* a column that begins late */
         row.cell[TML_REGION_IN][TRACEML_PHASE_FORWARD].inclusive_ns[TML_CLOCK_GPU] += 7;
+    if (step % 3 == 0)
+        row.lead.reason = TML_REASON_NO_CLOCK_TIE;
+    for (unsigned boundary = 0; step % 3 && boundary < TML_BOUNDARY_COUNT; boundary++)
+        row.lead.ns[boundary] = (int64_t)(step * 10 + boundary);
+    row.lead.error_ns = step % 3 ? (int64_t)step : TML_NS_NONE;
     if (step % 7 == 0)
         fixture_lose_gpu(&row, TML_REASON_EVENTS_LOST);
     return row;
@@ -37,6 +42,9 @@ static void assert_row(const struct tml_row_store *store, size_t index, uint64_t
     assert_int_equal(reason, expected.gpu_reason);
     assert_memory_equal(row.term_ns, expected.term_ns, sizeof row.term_ns);
     assert_memory_equal(row.cell, expected.cell, sizeof row.cell);
+    assert_memory_equal(row.lead.ns, expected.lead.ns, sizeof row.lead.ns);
+    assert_int_equal(row.lead.error_ns, expected.lead.error_ns);
+    assert_int_equal(row.lead.reason, expected.lead.reason);
 }
 
 static void assert_keeps_latest(size_t limit, uint64_t steps)

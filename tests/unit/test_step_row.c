@@ -41,6 +41,9 @@ static void assert_rows_equal(const struct tml_step_row *row, const struct tml_s
     assert_int_equal(row->gpu_complete, expected->gpu_complete);
     assert_int_equal(row->gpu_reason, expected->gpu_reason);
     assert_memory_equal(row->term_ns, expected->term_ns, sizeof row->term_ns);
+    assert_memory_equal(row->lead.ns, expected->lead.ns, sizeof row->lead.ns);
+    assert_int_equal(row->lead.error_ns, expected->lead.error_ns);
+    assert_int_equal(row->lead.reason, expected->lead.reason);
     for (unsigned region = 0; region < TML_REGIONS; region++)
         for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
             assert_memory_equal(&row->cell[region][phase], &expected->cell[region][phase], sizeof(struct tml_cell));
@@ -112,6 +115,26 @@ static void fields_that_say_nothing_are_left_out(void **state)
     assert_round_trip(&row);
 }
 
+static void a_lead_is_written_per_boundary_with_its_error_or_with_the_reason_why_not(void **state)
+{
+    (void)state;
+    struct tml_step_row row = empty_row();
+    char line[TML_STEP_LINE_BYTES];
+    row.gpu_complete = true;
+    row.lead.ns[TML_BOUNDARY_FORWARD_END] = 12345678;
+    row.lead.ns[TML_BOUNDARY_STEP_END] = -1500; /* not clamped */
+    row.lead.error_ns = 7000;
+    line[tml_step_row_write(&row, line, sizeof line)] = '\0';
+    assert_non_null(
+        strstr(line, "\"lead\":{\"forward_end_ms\":12.345678,\"step_end_ms\":-0.0015,\"error_ms\":0.007}}\n"));
+    assert_round_trip(&row);
+    row = empty_row();
+    row.lead.reason = TML_REASON_NO_CLOCK_TIE;
+    line[tml_step_row_write(&row, line, sizeof line)] = '\0';
+    assert_non_null(strstr(line, "\"lead_reason\":\"no_clock_tie\"}\n"));
+    assert_round_trip(&row);
+}
+
 static void a_buffer_too_small_gets_no_line(void **state)
 {
     (void)state;
@@ -154,6 +177,9 @@ static void the_longest_line_fits(void **state)
         for (unsigned region = 0; region < TML_REGIONS; region++)
             row.own[region][number] = row.cell[0][TRACEML_PHASE_USER];
     }
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        row.lead.ns[boundary] = -INT64_MAX;
+    row.lead.error_ns = INT64_MAX;
     char line[2 * TML_STEP_LINE_BYTES];
     size_t bytes = tml_step_row_write(&row, line, sizeof line);
     print_message("longest line: %zu bytes\n", bytes);
@@ -452,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(line_reads_as_the_contract_says),
         cmocka_unit_test(fields_that_say_nothing_are_left_out),
+        cmocka_unit_test(a_lead_is_written_per_boundary_with_its_error_or_with_the_reason_why_not),
         cmocka_unit_test(a_buffer_too_small_gets_no_line),
         cmocka_unit_test(the_longest_line_fits),
         cmocka_unit_test(a_typical_line_has_600_bytes_on_one_clock_and_780_on_both),

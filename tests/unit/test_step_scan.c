@@ -36,6 +36,15 @@ static void any_cell(struct tml_cell *cell, uint64_t *state)
     }
 }
 
+static void any_lead(struct tml_device_lead *lead, uint64_t *state)
+{
+    if (fixture_random(state) % 3 == 0)
+        lead->reason = (enum tml_reason)(fixture_random(state) % TML_REASON_COUNT);
+    for (unsigned boundary = 0; lead->reason == TML_REASON_NONE && boundary < TML_BOUNDARY_COUNT; boundary++)
+        lead->ns[boundary] = any_time(state);
+    lead->error_ns = lead->reason == TML_REASON_NONE ? (int64_t)(fixture_random(state) % 50000) : TML_NS_NONE;
+}
+
 static struct tml_step_row any_row(uint64_t *state)
 {
     struct tml_step_row row;
@@ -56,6 +65,7 @@ static struct tml_step_row any_row(uint64_t *state)
         for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
             if (fixture_random(state) % 3 == 0)
                 any_cell(&row.cell[region][phase], state);
+    any_lead(&row.lead, state);
     return row;
 }
 
@@ -74,7 +84,8 @@ static bool same(const struct tml_step_row *a, const struct tml_step_row *b)
                  a->microbatches == b->microbatches && a->flags == b->flags && a->gpu_complete == b->gpu_complete &&
                  a->gpu_reason == b->gpu_reason;
     return equal && memcmp(a->term_ns, b->term_ns, sizeof a->term_ns) == 0 &&
-           memcmp(a->cell, b->cell, sizeof a->cell) == 0;
+           memcmp(a->cell, b->cell, sizeof a->cell) == 0 && memcmp(a->lead.ns, b->lead.ns, sizeof a->lead.ns) == 0 &&
+           a->lead.error_ns == b->lead.error_ns && a->lead.reason == b->lead.reason;
 }
 
 static void a_written_line_is_read_as_the_json_reader_reads_it(void **unused)
