@@ -197,10 +197,14 @@ static void sum_warmup(struct tml_text *text, const struct tml_window *window)
     tml_text_printf(text, " beside warm-up; a verdict needs %d", TML_WARN_STEPS);
 }
 
-static void sum_no_data(struct tml_text *text, const struct tml_window *window)
+static void sum_no_data(struct tml_text *text, const struct tml_window *window, const struct tml_run_facts *facts)
 {
     if (window->rank_count > 1)
         tml_text_printf(text, "the %zu ranks share no completed step", window->rank_count);
+    else if (facts->running)
+        tml_text_add(text, "no completed step yet");
+    else if (facts->ranks_unclosed > 0)
+        tml_text_add(text, "no completed step was written before the process ended");
     else
         tml_text_add(text, "no completed step");
 }
@@ -211,6 +215,10 @@ static void advise_no_data(struct tml_text *text, const struct tml_window *windo
         tml_text_add(text, "look at why the ranks did different steps");
     else if (facts->aborted > 0)
         tml_text_printf(text, "look at why every step was left by an exception (%" PRIu64 " were)", facts->aborted);
+    else if (facts->running)
+        tml_text_add(text, "wait for the first step to end");
+    else if (facts->ranks_unclosed > 0)
+        tml_text_add(text, "let it run until a step has completed: the process ended without closing");
     else if (facts->python || !facts->environment)
         tml_text_add(text, "put `with traceml.trace_step(model):` around the training step, and let it end once");
     else
@@ -235,7 +243,7 @@ void tml_finding_say_none(struct tml_text *summary, struct tml_text *action, con
         tml_text_add(action, "let it run for more steps");
         break;
     default:
-        sum_no_data(summary, window);
+        sum_no_data(summary, window, facts);
         advise_no_data(action, window, facts);
     }
 }

@@ -110,6 +110,8 @@ static const char *ending(const struct tml_run_facts *facts, char *out, size_t b
     const char *reason = facts->end_reason;
     if (facts->complete)
         return "complete";
+    if (facts->running)
+        return "still running";
     if (strncmp(reason, "signal:", 7) == 0)
         snprintf(out, bytes, "incomplete: ended by %s", reason + 7);
     else if (strncmp(reason, "exit:", 5) == 0)

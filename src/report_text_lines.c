@@ -192,6 +192,22 @@ static void say_missing(struct tml_text *words, const struct tml_run_facts *fact
         tml_text_printf(words, " and %zu more", facts->missing_count - 8);
 }
 
+/* No end line: what was not written yet when the process ended is not counted anywhere. */
+static void say_unclosed(struct tml_text *words, const struct tml_run_facts *facts)
+{
+    if (facts->ranks_unclosed == 0 || facts->running)
+        return;
+    next_part(words);
+    if (facts->world_size == 1)
+        tml_text_add(words, "the process");
+    else if (facts->ranks_unclosed == 1)
+        tml_text_printf(words, "rank %u", facts->unclosed_rank);
+    else
+        tml_text_printf(words, "%zu ranks", facts->ranks_unclosed);
+    tml_text_printf(words, " ended without closing: steps that completed in the last %g s before that may be missing",
+                    (double)facts->written_within_ms / 1e3);
+}
+
 static void say_left_out(struct tml_text *words, const struct tml_window *window)
 {
     if (window->unshared_steps > 0) {
@@ -232,8 +248,9 @@ static void add_lost(struct tml_text *text, const struct tml_analysis *analysis,
                         plural(run->bad_lines), run->first_bad ? run->first_bad : "unknown");
     }
     say_left_out(&words, &analysis->window);
+    say_unclosed(&words, facts);
     if (words.length == 0)
-        tml_text_add(&words, "nothing");
+        tml_text_add(&words, facts->running ? "nothing so far" : "nothing");
     say(text, style, "lost", &words);
 }
 
@@ -248,6 +265,9 @@ void tml_report_lines(struct tml_text *text, const struct tml_analysis *analysis
     add_apart(text, analysis, style);
     add_run(text, analysis, style);
     add_lost(text, analysis, style);
-    tml_text_printf(&words, "%s/final_summary.json", analysis->run->directory);
+    if (analysis->facts.running)
+        tml_text_add(&words, "the run is still going: this is of its steps so far; the final summary comes at its end");
+    else
+        tml_text_printf(&words, "%s/final_summary.json", analysis->run->directory);
     say(text, style, "full", &words);
 }

@@ -3,7 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "process.h"
+
 #define WORLD_LIMIT 1000000
+#define WRITTEN_WITHIN_MS 1000 /* of files that do not say it */
 
 const struct tml_json *tml_rank_header(const struct tml_rank_run *rank, const char *key)
 {
@@ -108,6 +111,35 @@ static const char *end_by_lines(const struct tml_run *run)
             reason = its;
     }
     return reason ? reason : "unknown";
+}
+
+/* On another machine it may live: nobody here can tell. */
+static bool is_alive(const struct tml_rank_run *rank)
+{
+    char here[TML_PROCESS_HOST_BYTES];
+    const char *host = tml_json_string(tml_rank_header(rank, "host"));
+    uint64_t pid, ticks;
+    tml_process_host(here);
+    return host && strcmp(host, here) == 0 && tml_json_uint(tml_rank_header(rank, "pid"), &pid) &&
+           tml_json_uint(tml_rank_header(rank, "pid_start_ticks"), &ticks) && ticks != 0 &&
+           tml_process_start_ticks(pid) == ticks;
+}
+
+static void gather_unclosed(const struct tml_run *run, struct tml_run_facts *facts)
+{
+    for (size_t i = 0; i < run->rank_count; i++) {
+        const struct tml_rank_run *rank = &run->ranks[i];
+        if (rank->end)
+            continue;
+        int64_t within_ms = whole_number(tml_rank_header(rank, "written_within_ms"));
+        if (within_ms < 0)
+            within_ms = WRITTEN_WITHIN_MS;
+        if (facts->ranks_unclosed++ == 0)
+            facts->unclosed_rank = rank->rank;
+        if (within_ms > facts->written_within_ms)
+            facts->written_within_ms = within_ms;
+        facts->running = facts->running || is_alive(rank);
+    }
 }
 
 static void gather_end(const struct tml_run *run, const char *end_reason, struct tml_run_facts *facts)
@@ -244,6 +276,7 @@ void tml_run_facts_gather(const struct tml_run *run, const char *end_reason, str
     gather_ranks(run, facts);
     gather_missing(run, facts);
     gather_end(run, end_reason, facts);
+    gather_unclosed(run, facts);
     gather_environment(run, facts);
     gather_denominators(run, facts);
     gather_losses(run, facts);

@@ -3,7 +3,7 @@
  * Memory    plain data that points into the run, which must outlive it.
  * Threads   any.
  * Units     ns, and s where a file says s; NAN or -1 for unknown.
- * Depends   step_reader.
+ * Depends   step_reader, process.
  */
 #ifndef TML_RUN_FACTS_H
 #define TML_RUN_FACTS_H
@@ -36,6 +36,10 @@ struct tml_run_facts {
 
     const char *end_reason; /* "finished", "signal:SIGKILL", ..., "unknown" */
     bool complete;
+    size_t ranks_unclosed;     /* whose file has no end line: what was not written when they ended is not in it */
+    unsigned unclosed_rank;    /* the first of them */
+    int64_t written_within_ms; /* of these, the longest that a completed step may have waited to be written */
+    bool running;              /* one of them is a process that lives, on this machine */
 
     const struct tml_json *environment; /* object of the lowest rank that has one, or NULL */
     struct tml_loader_facts loader;

@@ -30,6 +30,14 @@ void tml_session_files_init(struct tml_session_files *files)
     pthread_mutex_init(&files->lock, NULL);
 }
 
+/* What flush_ms promises, unless the sampler ticks too slowly for it: a row closes within two of its periods, which are
+ * double when nothing is pending on a device, and waits for half of flush_ms at most. */
+static int64_t written_within_ns(const struct traceml_options *options)
+{
+    int64_t promised_ms = options->flush_ms, kept_ms = promised_ms / 2 + 4 * (int64_t)options->tick_ms;
+    return (kept_ms > promised_ms ? kept_ms : promised_ms) * TML_NS_PER_MS;
+}
+
 enum traceml_status tml_session_files_open(struct tml_session_files *files, const struct traceml_options *options,
                                            const char *run_dir, char *error, size_t error_bytes)
 {
@@ -58,7 +66,9 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
     files->world_size = options->world_size;
     files->file_steps = options->file_steps;
     files->flush_ns = options->flush_ms * TML_NS_PER_MS;
-    files->opened_ns = files->flushed_ns = tml_now_ns();
+    files->written_within_ns = written_within_ns(options);
+    files->opened_ns = tml_now_ns();
+    files->flushed_ns = files->opened_ns - files->flush_ns; /* the first step is written at once */
     files->armed = options->armed_phases;
     tml_session_utc_now(files->started_at, sizeof files->started_at);
     return TRACEML_OK;
@@ -153,6 +163,8 @@ static void flush(void *context)
     if (!files->file)
         return;
     tml_session_add_state_if_changed(files);
+    if (tml_step_file_buffered(files->file) == 0)
+        return;
     /* Relaxed: see tml_session_files_status(). */
     atomic_store_explicit(&files->status, tml_step_file_flush(files->file), memory_order_relaxed);
     files->flushed_ns = tml_now_ns();
@@ -170,7 +182,7 @@ static void take_row(void *context, const struct tml_step_row *row)
         flush(files);
 }
 
-/* Twice as often as promised, since a row may have waited for its events already. */
+/* Twice as often as promised, since a row may have waited for the sampler already; one that comes alone goes at once. */
 static void flush_if_due(void *context, int64_t now_ns)
 {
     struct tml_session_files *files = context;

@@ -25,6 +25,7 @@ struct tml_session_files {
     int rank, local_rank, world_size;
     uint64_t file_steps;
     int64_t flush_ns;
+    int64_t written_within_ns; /* a step that completed longer ago is in the file */
     int64_t opened_ns;
     char started_at[32];
     struct tml_sampler *sampler;

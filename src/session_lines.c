@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "process.h"
 #include "run_dir.h"
 
 #define SCHEMA_VERSION "2.0"
@@ -79,8 +80,8 @@ static void write_device(struct tml_json_writer *writer)
 void tml_session_add_header(struct tml_session_files *files)
 {
     struct tml_json_writer writer;
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
+    char host[TML_PROCESS_HOST_BYTES];
+    tml_process_host(host);
     tml_json_writer_heap(&writer, 0);
     tml_json_begin_object(&writer, NULL);
     tml_json_begin_object(&writer, "header");
@@ -93,6 +94,8 @@ void tml_session_add_header(struct tml_session_files *files)
     tml_json_write_int(&writer, "world_size", files->world_size);
     tml_json_write_string(&writer, "host", host);
     tml_json_write_int(&writer, "pid", getpid());
+    tml_json_write_uint(&writer, "pid_start_ticks", tml_process_start_ticks((uint64_t)getpid()));
+    tml_json_write_int(&writer, "written_within_ms", files->written_within_ns / TML_NS_PER_MS);
     tml_json_write_string(&writer, "started_at", files->started_at);
     write_device(&writer);
     tml_json_write_int(&writer, "cores", sysconf(_SC_NPROCESSORS_ONLN));

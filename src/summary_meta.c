@@ -95,6 +95,7 @@ void tml_summary_write_meta(struct tml_json_writer *json, const struct tml_analy
     write_missing(json, facts);
     tml_json_write_bool(json, "complete", facts->complete);
     tml_json_write_string(json, "end_reason", facts->end_reason);
+    tml_json_write_bool(json, "running", facts->running);
     tml_json_write_uint(json, "restarts", facts->restarts);
     write_environment(json, analysis);
     tml_json_end_object(json);
@@ -187,6 +188,19 @@ static void write_left_out(struct tml_json_writer *json, const struct tml_window
     tml_json_end_object(json);
 }
 
+/* How many steps these are, nobody can know: they are not in `total`. */
+static void write_unclosed(struct tml_json_writer *json, const struct tml_run_facts *facts)
+{
+    bool ended = facts->ranks_unclosed > 0 && !facts->running;
+    tml_json_begin_object(json, "unclosed");
+    tml_json_write_uint(json, "ranks", facts->ranks_unclosed);
+    tml_summary_write_count(json, "last_ms", ended ? facts->written_within_ms : -1);
+    tml_json_write_string(json, "meaning",
+                          "ranks whose process ended without closing its file, or runs still: steps that completed in "
+                          "its last last_ms may be missing");
+    tml_json_end_object(json);
+}
+
 void tml_summary_write_losses(struct tml_json_writer *json, const struct tml_analysis *analysis)
 {
     const struct tml_run_facts *facts = &analysis->facts;
@@ -202,6 +216,7 @@ void tml_summary_write_losses(struct tml_json_writer *json, const struct tml_ana
     tml_json_end_object(json);
     write_left_out(json, &analysis->window);
     tml_json_write_uint(json, "steps_folded", facts->folded);
+    write_unclosed(json, facts);
     write_bad_lines(json, analysis->run);
     tml_json_end_object(json);
 }

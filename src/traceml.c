@@ -38,7 +38,7 @@ void traceml_options_init(struct traceml_options *options)
         .environment_json = "{}",
         .world_size = 1,
         .tick_ms = 10,
-        .flush_ms = 1000,
+        .flush_ms = 100,
         .event_deadline_ms = 30000,
         .stop_ms = 1000,
         .file_steps = 50000,

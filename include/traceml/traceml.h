@@ -108,7 +108,7 @@ struct traceml_options {
     int local_rank;               /* default 0 */
     int world_size;               /* default 1 */
     unsigned tick_ms;             /* poll period while events are pending; default 10 */
-    unsigned flush_ms;            /* a completed step is in the file after at most this; default 1000 */
+    unsigned flush_ms;            /* a completed step is in the file after at most this; default 100 */
     unsigned event_deadline_ms;   /* an event pending for longer is given up as timed_out; default 30000 */
     unsigned stop_ms;             /* close waits at most this for pending events; default 1000 */
     uint64_t max_steps;           /* record at most this many steps; default 0: no limit */

@@ -175,6 +175,6 @@ def _say_no_step(run_dir: Path, reason: str) -> None:
     with contextlib.suppress(OSError):
         run_dir.rmdir()  # made by us and still empty
     if reason in ("finished", "exit:0"):
-        note(f"the script recorded no step; {HOW_TO_TRACE}")
+        note(f"no step was recorded; if the script is not traced yet, {HOW_TO_TRACE}")
     else:
         note(f"no step was recorded before the script ended ({reason})")

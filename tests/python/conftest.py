@@ -192,10 +192,13 @@ class Script:
             return [sys.executable, "-m", "traceml_ai", "run", str(self.path), *options]
         return [sys.executable, str(self.path), *options]
 
-    def start(self, launched: bool, *options: str, **environment: str) -> subprocess.Popen[str]:
+    def start(
+        self, launched: bool, *options: str, stdin: int | None = None, **environment: str
+    ) -> subprocess.Popen[str]:
         """Start it in its folder."""
         return subprocess.Popen(
             self.command(launched, *options),
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -234,6 +234,33 @@ def test_view_after_kill_9_of_a_plain_run(script: Scripts, command: Command) -> 
     assert "TraceML   train" in command("view", str(ran.run.run_dir / "final_summary.json")).out
 
 
+def test_view_of_a_run_that_goes_on_writes_nothing(script: Scripts, command: Command) -> None:
+    training = script(INIT + "steps(20)\nprint('ready', flush=True)\nsys.stdin.readline()\nsteps(3)")
+    process = training.start(False, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    run_dir = Path(wait_for(lambda: list(training.logs.glob("*/steps-*")), "a step")[0]).parent
+    viewed = command("view", str(run_dir))
+    assert viewed.code == 0
+    assert "still running" in viewed.out
+    assert "the run is still going" in viewed.out
+    assert sorted(path.name for path in run_dir.iterdir()) == ["manifest.json", "steps-rank00000.jsonl"]
+    process.kill()
+    training.finish(process)
+    assert "ended without closing" in command("view", str(run_dir)).out
+    assert (run_dir / "final_summary.json").exists()
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_few_steps_and_a_short_moment_are_enough_for_a_report(script: Scripts, ending: str) -> None:
+    ran = script(INIT + "steps(3)\ntime.sleep(0.2)\n" + ending)(True)
+    assert len(ran.run.completed) == 3
+    assert "lost   the process ended without closing: steps that completed in the last 0.1 s" in ran.out
+    summary = ran.run.summary
+    assert summary["losses"]["unclosed"]["ranks"] == 1
+    assert summary["losses"]["unclosed"]["last_ms"] == 100
+
+
 def test_a_cut_and_a_garbage_line_are_counted_and_the_rest_is_read(script: Scripts, command: Command) -> None:
     ran = script(INIT + "steps(20)")()
     file = ran.run.run_dir / "steps-rank00000.jsonl"

@@ -184,6 +184,21 @@ FIXTURE_UNUSED static void fixture_write_header(FILE *file, const struct fixture
             header->environment ? header->environment : FIXTURE_ENVIRONMENT);
 }
 
+/* The file of a process that never closed it; `within_ms` 0: written by a version that did not say. */
+FIXTURE_UNUSED static void fixture_unclosed(FILE *file, unsigned rank, unsigned world, unsigned within_ms,
+                                            const char *process)
+{
+    fprintf(file, "{\"header\":{\"run_name\":\"test\",\"rank\":%u,\"world_size\":%u,\"device\":\"cpu\",%s", rank, world,
+            process);
+    if (within_ms)
+        fprintf(file, ",\"written_within_ms\":%u", within_ms);
+    fprintf(file, ",\"armed\":" FIXTURE_ARMED ",\"environment\":" FIXTURE_ENVIRONMENT "}}\n");
+    for (unsigned step = 1; step <= 30; step++) {
+        struct tml_step_row row = fixture_row(step, &fixture_healthy);
+        fixture_write_row(file, &row);
+    }
+}
+
 FIXTURE_UNUSED static void fixture_write_end(FILE *file, const char *reason)
 {
     fprintf(file,

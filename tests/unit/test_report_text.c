@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "process.h"
 #include "run_fixture.h"
 #include "summary.h"
 
@@ -229,6 +230,71 @@ static void losses_are_told(void **state)
                 "first: steps-rank00000.jsonl:33: not JSON\n");
 }
 
+#define DEAD "\"host\":\"nowhere\",\"pid\":1,\"pid_start_ticks\":1"
+
+static void write_unclosed(struct scene *scene, unsigned rank, unsigned world, unsigned within_ms, const char *process)
+{
+    FILE *file = fixture_rank_file(&scene->fixture, rank);
+    fixture_unclosed(file, rank, world, within_ms, process);
+    fclose(file);
+}
+
+static void a_run_that_ended_without_closing_never_lost_nothing(void **state)
+{
+    struct scene *scene = *state;
+    write_unclosed(scene, 0, 1, 100, DEAD);
+    const char *text = text_of(scene, 200, false);
+    expect_line(text, "no end recorded");
+    expect_line(text,
+                "  lost   the process ended without closing: steps that completed in the last 0.1 s before that may "
+                "be missing\n");
+    expect_line(text, "final_summary.json");
+    write_unclosed(scene, 0, 1, 0, DEAD); /* of an older version: its bound */
+    expect_line(text_of(scene, 200, false), "in the last 1 s before");
+    write_rank(scene, 0, 2, 30, &fixture_healthy, NULL, NULL);
+    write_unclosed(scene, 1, 2, 250, DEAD);
+    expect_line(text_of(scene, 200, false),
+                "  lost   rank 1 ended without closing: steps that completed in the last 0.25");
+    write_unclosed(scene, 0, 2, 100, DEAD);
+    expect_line(text_of(scene, 200, false),
+                "  lost   2 ranks ended without closing: steps that completed in the last 0.25");
+}
+
+static void a_run_that_still_goes_on_says_so(void **state)
+{
+    struct scene *scene = *state;
+    char host[TML_PROCESS_HOST_BYTES], process[400];
+    uint64_t pid = (uint64_t)getpid(), ticks = tml_process_start_ticks(pid);
+    tml_process_host(host);
+    const char *format = "\"host\":\"%s\",\"pid\":%" PRIu64 ",\"pid_start_ticks\":%" PRIu64;
+    snprintf(process, sizeof process, format, host, pid, ticks);
+    write_unclosed(scene, 0, 1, 100, process);
+    const char *text = text_of(scene, 200, false);
+    expect_line(text, " · still running\n");
+    expect_line(text, "  lost   nothing so far\n");
+    expect_line(text, "the run is still going");
+    expect_none(text, "/final_summary.json");
+    expect_none(text, "without closing");
+
+    snprintf(process, sizeof process, format, host, pid, ticks - 1); /* the id belongs to another process by now */
+    write_unclosed(scene, 0, 1, 100, process);
+    expect_line(text_of(scene, 200, false), "the process ended without closing");
+    snprintf(process, sizeof process, format, "another", pid, ticks);
+    write_unclosed(scene, 0, 1, 100, process);
+    expect_line(text_of(scene, 200, false), "the process ended without closing");
+}
+
+static void a_run_without_a_step_is_not_blamed_on_the_script_if_it_was_killed(void **state)
+{
+    struct scene *scene = *state;
+    FILE *file = fixture_rank_file(&scene->fixture, 0);
+    fixture_write_header(file, &(struct fixture_header){0});
+    fclose(file);
+    const char *text = text_of(scene, 200, false);
+    expect_line(text, "no completed step was written before the process ended");
+    expect_none(text, "trace_step");
+}
+
 static void several_ranks_show_the_median_and_the_slowest(void **state)
 {
     struct scene *scene = *state;
@@ -402,6 +468,9 @@ int main(void)
         TEST(an_outside_value_is_shown_where_it_is),
         TEST(spans_that_occur_now_and_then_are_shown_only_then),
         TEST(losses_are_told),
+        TEST(a_run_that_ended_without_closing_never_lost_nothing),
+        TEST(a_run_that_still_goes_on_says_so),
+        TEST(a_run_without_a_step_is_not_blamed_on_the_script_if_it_was_killed),
         TEST(several_ranks_show_the_median_and_the_slowest),
         TEST(it_folds_to_any_width_of_40_columns_and_more),
         TEST(a_name_with_other_letters_is_kept_or_replaced),

@@ -104,6 +104,52 @@ static void a_name_that_was_taken_before_the_first_step_gets_a_number(void **sta
     assert_int_equal(run.row_count, 1);
 }
 
+static void step_now(void)
+{
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+}
+
+/* Steps in the file after at most a second; it is read without asking the session for anything. */
+static unsigned steps_written(unsigned wanted)
+{
+    struct timespec wait = {.tv_nsec = 2000000};
+    for (unsigned tries = 0; tries < 500 && run.row_count < wanted; tries++) {
+        nanosleep(&wait, NULL);
+        session_fixture_read();
+    }
+    return run.row_count;
+}
+
+static void the_first_step_is_written_at_once(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    options.flush_ms = 3600000; /* nothing is due for half an hour */
+    session_fixture_open(&options);
+    step_now();
+    assert_int_equal(steps_written(1), 1);
+    assert_int_equal(run.header_lines, 1);
+    step_now();
+    step_now();
+    session_fixture_read();
+    assert_int_equal(run.row_count, 1);
+    assert_int_equal(session_fixture_close(), TRACEML_OK);
+    assert_int_equal(run.row_count, 3);
+}
+
+static void a_completed_step_is_in_the_file_soon(void **state)
+{
+    (void)state;
+    struct traceml_options options;
+    traceml_options_init(&options);
+    assert_true(options.flush_ms <= 100); /* what a kill may cost, and what docs/concurrency.md says */
+    session_fixture_open(&options);
+    for (unsigned step = 1; step <= 5; step++) {
+        step_now();
+        assert_int_equal(steps_written(step), step);
+    }
+}
+
 static void one_session_is_open_at_a_time(void **state)
 {
     (void)state;
@@ -305,6 +351,8 @@ int main(void)
         TEST(options_that_make_no_sense_are_refused),
         TEST(a_run_name_that_is_taken_is_refused_and_nothing_overwritten),
         TEST(a_name_that_was_taken_before_the_first_step_gets_a_number),
+        TEST(the_first_step_is_written_at_once),
+        TEST(a_completed_step_is_in_the_file_soon),
         TEST(one_session_is_open_at_a_time),
         TEST(nothing_is_written_before_the_first_step),
         TEST(an_aborted_step_is_kept_and_the_numbering_goes_on),

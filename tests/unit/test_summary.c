@@ -369,6 +369,24 @@ static void losses_are_listed_by_cause_with_words(void **state)
     assert_int_equal(scene->report.bad_lines, 1);
 }
 
+static void what_was_not_closed_is_said(void **state)
+{
+    struct scene *scene = *state;
+    write_rank(scene, 0, 2, 30, &fixture_healthy, NULL);
+    const struct tml_json *root = build(scene);
+    expect_number(root, "losses/unclosed/ranks", 0);
+    expect_null(root, "losses/unclosed/last_ms");
+    FILE *file = fixture_rank_file(&scene->fixture, 1);
+    fixture_unclosed(file, 1, 2, 100, "\"host\":\"nowhere\",\"pid\":1,\"pid_start_ticks\":1");
+    fclose(file);
+    root = build(scene);
+    expect_number(root, "losses/unclosed/ranks", 1);
+    expect_number(root, "losses/unclosed/last_ms", 100);
+    bool running = true, complete = true;
+    assert_true(tml_json_bool(at(root, "meta/running"), &running) && !running);
+    assert_true(tml_json_bool(at(root, "meta/complete"), &complete) && !complete);
+}
+
 static void the_environment_is_handed_on(void **state)
 {
     write_rank(*state, 0, 1, 30, &fixture_healthy, &fixture_healthy);
@@ -502,6 +520,7 @@ int main(void)
         TEST(denominators_are_kept_apart),
         TEST(what_an_integration_says_of_the_run_wins),
         TEST(losses_are_listed_by_cause_with_words),
+        TEST(what_was_not_closed_is_said),
         TEST(the_environment_is_handed_on),
         TEST(a_written_summary_is_read_back_as_it_was),
         TEST(a_written_text_has_no_colour),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -29,20 +30,20 @@ def main(arguments: list[str]) -> int:
         raise UsageError("view: --html is not in this version")
     path = Path(options.path)
     try:
-        _, text, bad_lines = _core.read_report(path, **terminal.report_options())
+        payload, text, bad_lines = _core.read_report(path, **terminal.report_options())
     except _core.Error as error:
         note(f"view: {error}")
         return 1
     if bad_lines:
         note(f"view: {bad_lines} line{'s' if bad_lines > 1 else ''} of the step files could not be read; the rest was")
-    if path.is_dir() and _summary_is_missing(path):
+    if path.is_dir() and not json.loads(payload)["meta"].get("running") and _summary_is_missing(path):
         _write(path)
     terminal.write(text)
     return 0
 
 
 def _summary_is_missing(run_dir: Path) -> bool:
-    """Whether there is no summary, or one from before the last step: the run was killed, or goes on."""
+    """Whether there is no summary, or one from before the last step: the run was killed."""
     try:
         written = os.stat(run_dir / "final_summary.json").st_mtime_ns
     except OSError:
