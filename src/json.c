@@ -4,115 +4,12 @@
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
-#include "utf8.h"
 
-/*
- * cJSON takes more than JSON: numbers such as 01 and 1., any control character as white space, bytes that are no text,
- * \u0000 (which would cut a C string short), 1,000 levels. A first pass over the bytes refuses all that, so that what
- * reaches cJSON cannot recurse deeply either; whether brackets, commas and words stand in order is left to cJSON.
- */
-
-#define DEPTH_LIMIT 64
-#define NUMBER_BYTES 63 /* cJSON cuts a longer one in two */
-
-struct scan {
-    const unsigned char *at, *end;
-};
-
-static bool is_digit(const struct scan *scan)
-{
-    return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
-}
-
-static bool take(struct scan *scan, const char *any_of)
-{
-    if (scan->at == scan->end || *scan->at == '\0' || !strchr(any_of, *scan->at))
-        return false;
-    scan->at++;
-    return true;
-}
-
-static bool scan_digits(struct scan *scan)
-{
-    if (!is_digit(scan))
-        return false;
-    while (is_digit(scan))
-        scan->at++;
-    return true;
-}
-
-static bool scan_number(struct scan *scan)
-{
-    const unsigned char *start = scan->at;
-    take(scan, "-");
-    if (!take(scan, "0") && !scan_digits(scan))
-        return false;
-    if (take(scan, ".") && !scan_digits(scan))
-        return false;
-    if (take(scan, "eE")) {
-        take(scan, "+-");
-        if (!scan_digits(scan))
-            return false;
-    }
-    return scan->at - start <= NUMBER_BYTES && !take(scan, "0123456789+-.eE");
-}
-
-static bool scan_string(struct scan *scan)
-{
-    scan->at++;
-    while (scan->at < scan->end && *scan->at != '"') {
-        size_t left = (size_t)(scan->end - scan->at);
-        unsigned length = tml_utf8_length(scan->at, left);
-        if (length == 0 || *scan->at < 0x20)
-            return false;
-        if (*scan->at == '\\') {
-            if (left >= 6 && memcmp(scan->at, "\\u0000", 6) == 0)
-                return false;
-            length = 2;
-        }
-        if (left < length)
-            return false;
-        scan->at += length;
-    }
-    return take(scan, "\"");
-}
-
-static bool scan_bracket(struct scan *scan, unsigned *depth)
-{
-    bool opens = *scan->at == '{' || *scan->at == '[';
-    scan->at++;
-    if (opens)
-        return ++*depth <= DEPTH_LIMIT;
-    return (*depth)-- > 0;
-}
-
-static bool scan_token(struct scan *scan, unsigned *depth)
-{
-    switch (*scan->at) {
-    case '"':
-        return scan_string(scan);
-    case '{':
-    case '[':
-    case '}':
-    case ']':
-        return scan_bracket(scan, depth);
-    default:
-        return take(scan, " \t\r\n:,truefalsn") || scan_number(scan);
-    }
-}
-
-static bool scan_document(const char *text, size_t bytes)
-{
-    struct scan scan = {(const unsigned char *)text, (const unsigned char *)text + bytes};
-    unsigned depth = 0;
-    while (scan.at < scan.end)
-        if (!scan_token(&scan, &depth))
-            return false;
-    return depth == 0;
-}
+#define FEW_KEYS 16 /* compared with each other; more are sorted */
 
 /* ---- Reader ---- */
 
@@ -126,15 +23,56 @@ static const struct tml_json *handle(const cJSON *item)
     return (const struct tml_json *)(const void *)item;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool any_equal_sorted(const char **keys, size_t count)
+{
+    qsort(keys, count, sizeof *keys, by_key);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(keys[i - 1], keys[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool any_equal(const char *const *keys, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(keys[i], keys[k]) == 0)
+                return true;
+    return false;
+}
+
+/* NULL, or what is wrong with the keys of an object. */
+static const char *flaw_of_keys(const cJSON *object)
+{
+    const char *few[FEW_KEYS], **keys = few;
+    size_t count = 0;
+    for (const cJSON *child = object->child; child; child = child->next)
+        count++;
+    if (count > FEW_KEYS && !(keys = malloc(count * sizeof *keys)))
+        return "out of memory";
+    count = 0;
+    for (const cJSON *child = object->child; child; child = child->next)
+        keys[count++] = child->string;
+    bool twice = count > FEW_KEYS ? any_equal_sorted(keys, count) : any_equal(keys, count);
+    if (keys != few)
+        free(keys);
+    return twice ? "a key twice in one object" : NULL;
+}
+
 /* 1e999 is JSON, and infinite in a double. Recursion: at most DEPTH_LIMIT. */
-static bool is_finite(const cJSON *item)
+static const char *flaw_in(const cJSON *item)
 {
     if (cJSON_IsNumber(item))
-        return isfinite(item->valuedouble);
-    for (const cJSON *child = item->child; child; child = child->next)
-        if (!is_finite(child))
-            return false;
-    return true;
+        return isfinite(item->valuedouble) ? NULL : "a number that is not finite";
+    const char *flaw = cJSON_IsObject(item) ? flaw_of_keys(item) : NULL;
+    for (const cJSON *child = item->child; child && !flaw; child = child->next)
+        flaw = flaw_in(child);
+    return flaw;
 }
 
 static bool is_blank(const char *from, const char *end)
@@ -158,16 +96,26 @@ static cJSON *parse_in_c_locale(const char *text, size_t bytes, const char **end
     return root;
 }
 
-struct tml_json *tml_json_parse(const char *text, size_t bytes)
+struct tml_json *tml_json_parse_or_say(const char *text, size_t bytes, struct tml_json_fault *fault)
 {
-    if (!text || bytes == 0 || !scan_document(text, bytes))
+    struct tml_json_fault unused, *say = fault ? fault : &unused;
+    *say = (struct tml_json_fault){"empty", 0};
+    if (!text || bytes == 0 || !tml_json_scan(text, bytes, say))
         return NULL;
     const char *end = text;
     cJSON *root = parse_in_c_locale(text, bytes, &end);
-    if (root && is_blank(end, text + bytes) && is_finite(root))
+    bool whole = root && is_blank(end, text + bytes);
+    const char *flaw = whole ? flaw_in(root) : "not JSON";
+    if (!flaw)
         return (struct tml_json *)(void *)root;
+    *say = (struct tml_json_fault){flaw, whole ? 0 : tml_json_line_at(text, end)}; /* a tree has no lines */
     cJSON_Delete(root);
     return NULL;
+}
+
+struct tml_json *tml_json_parse(const char *text, size_t bytes)
+{
+    return tml_json_parse_or_say(text, bytes, NULL);
 }
 
 void tml_json_free(struct tml_json *root)

@@ -15,8 +15,16 @@
 /* ---- Reader ---- */
 struct tml_json; /* one value of a parsed document */
 
+/* Why a text was refused. */
+struct tml_json_fault {
+    const char *what; /* words without a full stop: "not JSON", "a key twice in one object", ... */
+    size_t line;      /* from 1; 0: in the whole of it */
+};
+
 /* Parses exactly one value (white space around it allowed, NUL not needed). NULL when it is none, nested deeper than
- * 64 levels, or memory is out. Numbers that are not finite are refused. */
+ * 64 levels, or memory is out. Refused too: numbers that are not finite, and objects with a key twice, of which one value
+ * would be lost silently. `fault`: filled in then; may be NULL. */
+struct tml_json *tml_json_parse_or_say(const char *text, size_t bytes, struct tml_json_fault *fault);
 struct tml_json *tml_json_parse(const char *text, size_t bytes);
 void tml_json_free(struct tml_json *root);
 
@@ -38,6 +46,13 @@ const char *tml_json_string(const struct tml_json *value); /* NULL when it is no
 bool tml_json_ms_as_ns(const struct tml_json *value, int64_t *out);
 /* The value as JSON text on the heap (free() it); NULL when memory is out. */
 char *tml_json_print(const struct tml_json *value);
+
+/* ---- Shared by json.c and json_scan.c ---- */
+
+/* False: no JSON, with the place and what is wrong there; true: what cJSON may be given. */
+bool tml_json_scan(const char *text, size_t bytes, struct tml_json_fault *fault);
+/* The line that `at` stands in, from 1. */
+size_t tml_json_line_at(const char *text, const char *at);
 
 /* ---- Writer ---- */
 

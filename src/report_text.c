@@ -39,13 +39,13 @@ static size_t add_glyph(struct tml_text *text, const char *at)
 static void add_plain(struct tml_text *text, const struct tml_text_style *style, const char *words)
 {
     while (*words) {
-        unsigned char c = (unsigned char)*words;
-        if (c >= 0x80 && style->ascii) {
+        unsigned control = tml_text_control(words);
+        if ((unsigned char)*words >= 0x80 && style->ascii && !control) {
             words += add_glyph(text, words);
             continue;
         }
-        tml_text_add_bytes(text, (c < 0x20 && c != '\n') || c == 0x7F ? "?" : words, 1);
-        words++;
+        tml_text_add_bytes(text, control ? "?" : words, 1);
+        words += control ? control : 1;
     }
 }
 

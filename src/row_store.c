@@ -220,31 +220,50 @@ static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_s
     return ok && set_lead(store, slot, &row->lead);
 }
 
-static bool sane(int64_t ns)
+static bool in_limits(int64_t ns, int64_t least_ns)
 {
-    return ns == TML_NS_NONE || (ns <= TML_ROW_LIMIT_NS && ns >= -TML_ROW_LIMIT_NS);
+    return ns == TML_NS_NONE || (ns <= TML_ROW_LIMIT_NS && ns >= least_ns);
 }
 
-static bool sane_cell(const struct tml_cell *cell)
+static bool accepts_terms(const int64_t *term_ns)
 {
     bool ok = true;
-    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
-        ok = ok && sane(cell->exclusive_ns[clock]) && sane(cell->inclusive_ns[clock]);
+    for (unsigned term = 0; term < TML_TERM_COUNT; term++) {
+        bool remainder = term == TML_TERM_PRE_STEP_OTHER || term == TML_TERM_RESIDUAL;
+        ok = ok && in_limits(term_ns[term], remainder ? -TML_ROW_LIMIT_NS : 0);
+    }
+    return ok;
+}
+
+static bool accepts_cell(const struct tml_cell *cell)
+{
+    bool ok = cell->other_count <= cell->count;
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+        int64_t exclusive_ns = cell->exclusive_ns[clock], inclusive_ns = cell->inclusive_ns[clock];
+        ok = ok && in_limits(exclusive_ns, 0) && in_limits(inclusive_ns, 0) && inclusive_ns >= exclusive_ns &&
+             (cell->count > 0 || inclusive_ns == TML_NS_NONE);
+    }
+    return ok;
+}
+
+/* A lead below zero is one within its error. */
+static bool accepts_lead(const struct tml_device_lead *lead)
+{
+    bool ok = in_limits(lead->error_ns, 0);
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        ok = ok && in_limits(lead->ns[boundary], -TML_ROW_LIMIT_NS);
     return ok;
 }
 
 bool tml_row_store_accepts(const struct tml_step_row *row)
 {
-    bool ok = sane(row->end_ns) && sane(row->lead.error_ns);
-    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
-        ok = ok && sane(row->lead.ns[boundary]);
+    bool ok = row->step > 0 && row->iteration > 0 && in_limits(row->end_ns, 0) && accepts_lead(&row->lead);
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
-        for (unsigned term = 0; term < TML_TERM_COUNT; term++)
-            ok = ok && sane(row->term_ns[clock][term]);
+        ok = ok && accepts_terms(row->term_ns[clock]);
     for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        ok = ok && sane_cell(phase_cell(row, i));
+        ok = ok && accepts_cell(phase_cell(row, i));
     for (unsigned i = 0; has_own(row) && i < TML_ROW_OWN_CELLS; i++)
-        ok = ok && sane_cell(own_cell(row, i));
+        ok = ok && accepts_cell(own_cell(row, i));
     return ok;
 }
 

@@ -69,7 +69,9 @@ void tml_row_store_init(struct tml_row_store *store, size_t limit);
 void tml_row_store_clear(struct tml_row_store *store);
 void tml_row_store_free(struct tml_row_store *store);
 
-/* Every time of the row is one that tml_row_store_push() may be given. */
+/* The row is one that tml_row_store_push() may be given: its times can be added up, and it does not contradict itself (a
+ * number below 1, a time of a phase that did not occur, a negative time of anything but a remainder, more occurrences
+ * elsewhere than at all, less time with what is inside than without). */
 bool tml_row_store_accepts(const struct tml_step_row *row);
 /* Adds the row as the latest. False when memory is out. What a window does not need (iteration, end, epoch,
  * microbatches) is not kept. */

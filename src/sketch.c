@@ -158,6 +158,15 @@ static bool read_buckets(const struct tml_json *buckets, struct tml_sketch *sket
     return sum == sketch->count;
 }
 
+/* The mean lies between the ends, to what a sum in a double keeps. A sum at the ends of int64 says nothing. */
+static bool ends_agree(const struct tml_sketch *sketch)
+{
+    double sum = (double)sketch->sum_ns, n = (double)sketch->count, slack = n + fabs(sum) * 1e-9;
+    bool cut_off = fabs(sum) > 9e18;
+    return sketch->min_ns <= sketch->max_ns &&
+           (cut_off || (sum >= n * (double)sketch->min_ns - slack && sum <= n * (double)sketch->max_ns + slack));
+}
+
 bool tml_sketch_read(const struct tml_json *value, struct tml_sketch *sketch)
 {
     const struct tml_json *buckets = tml_json_get(value, "sketch");
@@ -166,7 +175,7 @@ bool tml_sketch_read(const struct tml_json *value, struct tml_sketch *sketch)
         !tml_json_ms_as_ns(tml_json_get(value, "sum"), &sketch->sum_ns) || !read_buckets(buckets, sketch))
         return false;
     if (sketch->count == 0)
-        return true;
+        return sketch->sum_ns == 0;
     return tml_json_ms_as_ns(tml_json_get(value, "min"), &sketch->min_ns) &&
-           tml_json_ms_as_ns(tml_json_get(value, "max"), &sketch->max_ns) && sketch->min_ns <= sketch->max_ns;
+           tml_json_ms_as_ns(tml_json_get(value, "max"), &sketch->max_ns) && ends_agree(sketch);
 }

@@ -39,7 +39,8 @@ int64_t tml_sketch_mean(const struct tml_sketch *sketch);
  * the lowest go into the lowest one that stays, as high quantiles are what a reader asks for. */
 void tml_sketch_write(const struct tml_sketch *sketch, struct tml_json_writer *writer, const char *key,
                       unsigned most_buckets);
-/* Reads what tml_sketch_write() wrote; false when it is no such object or its counts contradict each other. */
+/* Reads what tml_sketch_write() wrote; false when it is no such object or its numbers contradict each
+ * other. */
 bool tml_sketch_read(const struct tml_json *value, struct tml_sketch *sketch);
 
 #endif

@@ -167,14 +167,24 @@ static bool read_metrics(const struct tml_json *metrics, struct tml_step_fold *f
     return true;
 }
 
+/* No more steps than there are numbers, and no more times of a metric than steps. */
+static bool counts_agree(const struct tml_step_fold *fold)
+{
+    bool ok = fold->first > 0 && fold->first <= fold->last && fold->count <= fold->last - fold->first + 1;
+    for (unsigned i = 0; i < TML_STEP_FOLD_METRICS; i++)
+        ok = ok && fold->metric[i].count <= fold->count;
+    return ok;
+}
+
 bool tml_step_fold_read(const struct tml_json *value, struct tml_step_fold *fold)
 {
     const struct tml_json *folded = tml_json_get(value, "folded");
+    const struct tml_json *microbatches = tml_json_get(folded, "microbatches");
     memset(fold, 0, sizeof *fold);
-    tml_json_uint(tml_json_get(folded, "microbatches"), &fold->microbatches);
     return tml_json_uint(tml_json_get(folded, "first"), &fold->first) &&
-           tml_json_uint(tml_json_get(folded, "last"), &fold->last) && fold->first <= fold->last &&
+           tml_json_uint(tml_json_get(folded, "last"), &fold->last) &&
            tml_json_uint(tml_json_get(folded, "count"), &fold->count) &&
            tml_json_uint(tml_json_get(folded, "aborted"), &fold->aborted) &&
-           read_metrics(tml_json_get(folded, "metrics"), fold);
+           (!microbatches || tml_json_uint(microbatches, &fold->microbatches)) &&
+           read_metrics(tml_json_get(folded, "metrics"), fold) && counts_agree(fold);
 }

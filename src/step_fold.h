@@ -44,7 +44,7 @@ const struct tml_sketch *tml_step_fold_cell(const struct tml_step_fold *fold, en
 
 /* Writes the fold as one line {"folded":{...}} with its newline. Returns its length, 0 if `bytes` was too small. */
 size_t tml_step_fold_write(const struct tml_step_fold *fold, char *line, size_t bytes);
-/* Reads such a line. False when `value` is none. */
+/* Reads such a line. False when `value` is none, or its counts contradict each other. */
 bool tml_step_fold_read(const struct tml_json *value, struct tml_step_fold *fold);
 
 #endif

@@ -246,20 +246,33 @@ static void assign_nodes(struct tml_run *run)
 
 /* ---- The run ---- */
 
+/* Takes the manifest over if it is one; else says what is wrong, and where. */
+static void take_manifest(struct tml_run *run, const char *text, size_t bytes)
+{
+    struct tml_json_fault fault = {"not a JSON object", 1};
+    struct tml_json *root = tml_json_parse_or_say(text, bytes, &fault);
+    const char *wrong = !root                      ? fault.what
+                        : tml_json_is_object(root) ? tml_rank_wrong_members(root)
+                                                   : "not a JSON object";
+    if (!wrong) {
+        run->manifest = root;
+        return;
+    }
+    count_bad(run, "manifest.json", root || fault.line == 0 ? 1 : fault.line, wrong);
+    tml_json_free(root);
+}
+
 static bool read_manifest(struct tml_run *run)
 {
     size_t bytes;
     char *path = join(run->directory, "manifest.json");
     char *text = path ? tml_line_reader_slurp(path, MANIFEST_LIMIT, &bytes) : NULL;
-    bool exists = text || (path && errno != ENOENT);
-    free(path);
-    run->manifest = text ? tml_json_parse(text, bytes) : NULL;
+    if (text)
+        take_manifest(run, text, bytes);
+    else if (path && errno != ENOENT)
+        count_bad(run, "manifest.json", 1, strerror(errno));
     free(text);
-    if (exists && !tml_json_is_object(run->manifest)) {
-        tml_json_free(run->manifest);
-        run->manifest = NULL;
-        count_bad(run, "manifest.json", 1, "not a JSON object");
-    }
+    free(path);
     return run->manifest;
 }
 

@@ -77,7 +77,11 @@ enum traceml_status tml_run_read(const char *directory, uint64_t window_steps, s
                                  size_t error_bytes);
 void tml_run_free(struct tml_run *run);
 
-/* ---- Shared by step_reader.c and step_reader_line.c ---- */
+/* ---- Shared by the files of this noun ---- */
+
+/* What is wrong with the members of a header, state line, end line or manifest, or NULL. */
+const char *tml_rank_wrong_members(const struct tml_json *object);
+const char *tml_rank_wrong_header(const struct tml_json *header, unsigned rank);
 
 /* Takes one line into the rank. Rows after `last_common` go into the totals alone. NULL when it was good, else what is
  * wrong with it; *oom is set when memory ran out. */

@@ -61,12 +61,18 @@ static void add_warmup(struct tml_rank_run *rank, const struct tml_step_row *row
     }
 }
 
+/* The number of a folded block's end may come again (see take_folded()). */
+static bool was_there(const struct tml_rank_totals *totals, uint64_t step)
+{
+    return totals->completed > totals->folded ? step <= totals->last_step : step < totals->last_step;
+}
+
 static const char *take_row(struct tml_rank_run *rank, uint64_t last_common, const struct tml_step_row *row, bool *oom)
 {
     bool aborted = row->flags & TML_STEP_FLAG_ABORTED;
     if (!tml_row_store_accepts(row))
-        return "not a step";
-    if (!aborted && rank->totals.completed > rank->totals.folded && row->step <= rank->totals.last_step)
+        return "a step that contradicts itself";
+    if (!aborted && was_there(&rank->totals, row->step))
         return "a step number that was there before";
     if (row->end_ns != TML_NS_NONE && row->end_ns > rank->totals.last_end_ns)
         rank->totals.last_end_ns = row->end_ns;
@@ -91,22 +97,32 @@ static const char *take_step(struct tml_rank_run *rank, uint64_t last_common, co
 
 /* ---- Folded steps ---- */
 
+static void add_fold(struct tml_rank_totals *totals, const struct tml_step_fold *fold)
+{
+    totals->last_step = fold->last;
+    totals->completed += fold->count;
+    totals->folded += fold->count;
+    totals->aborted += fold->aborted;
+    tml_step_fold_merge(totals->sums, fold);
+}
+
+/* They stand before the steps, the oldest first: two that overlap would count steps twice. An aborted step at the end of
+ * a block has the number of the step that completed after it. */
 static const char *take_folded(struct tml_rank_run *rank, const struct tml_json *line, bool *oom)
 {
-    struct tml_rank_totals *totals = &rank->totals;
+    const struct tml_rank_totals *totals = &rank->totals;
     struct tml_step_fold *fold = malloc(sizeof *fold);
-    *oom = *oom || !fold;
-    bool good = fold && tml_step_fold_read(line, fold);
-    if (good) {
-        if (totals->completed == totals->folded && fold->last > totals->last_step)
-            totals->last_step = fold->last;
-        totals->completed += fold->count;
-        totals->folded += fold->count;
-        totals->aborted += fold->aborted;
-        tml_step_fold_merge(totals->sums, fold);
-    }
+    const char *wrong = NULL;
+    if (!fold)
+        *oom = true;
+    else if (!tml_step_fold_read(line, fold))
+        wrong = "not folded steps";
+    else if (totals->completed > totals->folded || fold->first < totals->last_step)
+        wrong = "folded steps that were there before";
+    else
+        add_fold(&rank->totals, fold);
     free(fold);
-    return good ? NULL : "not folded steps";
+    return wrong;
 }
 
 /* ---- Any line ---- */
@@ -132,6 +148,26 @@ static void keep(struct tml_json **slot, struct tml_json **root)
     *root = NULL;
 }
 
+static const char *take_header(struct tml_rank_run *rank, struct tml_json **root)
+{
+    const char *wrong = tml_rank_wrong_header(tml_json_get(*root, "header"), rank->rank);
+    if (wrong)
+        return wrong;
+    if (rank->attempts++ > 0)
+        restart(rank);
+    keep(&rank->header, root);
+    return NULL;
+}
+
+/* A state or an end line. */
+static const char *take_latest(struct tml_json **slot, struct tml_json **root, const char *kind)
+{
+    const char *wrong = tml_rank_wrong_members(tml_json_get(*root, kind));
+    if (!wrong)
+        keep(slot, root);
+    return wrong;
+}
+
 static const char *take_value(struct tml_rank_run *rank, uint64_t last_common, struct tml_json **root, bool *known,
                               bool *oom)
 {
@@ -142,17 +178,13 @@ static const char *take_value(struct tml_rank_run *rank, uint64_t last_common, s
         return take_step(rank, last_common, *root, oom);
     if (tml_json_is_object(tml_json_get(*root, "folded")))
         return take_folded(rank, *root, oom);
-    if (tml_json_is_object(tml_json_get(*root, "header"))) {
-        if (rank->attempts++ > 0)
-            restart(rank);
-        keep(&rank->header, root);
-    } else if (tml_json_is_object(tml_json_get(*root, "state"))) {
-        keep(&rank->state, root);
-    } else if (tml_json_is_object(tml_json_get(*root, "end"))) {
-        keep(&rank->end, root);
-    } else {
-        *known = false;
-    }
+    if (tml_json_is_object(tml_json_get(*root, "header")))
+        return take_header(rank, root);
+    if (tml_json_is_object(tml_json_get(*root, "state")))
+        return take_latest(&rank->state, root, "state");
+    if (tml_json_is_object(tml_json_get(*root, "end")))
+        return take_latest(&rank->end, root, "end");
+    *known = false;
     return NULL;
 }
 
@@ -165,9 +197,10 @@ const char *tml_rank_take_line(struct tml_rank_run *rank, uint64_t last_common, 
         *known = *known || !wrong;
         return wrong;
     }
-    struct tml_json *root = tml_json_parse(line, bytes);
+    struct tml_json_fault fault;
+    struct tml_json *root = tml_json_parse_or_say(line, bytes, &fault);
     if (!root)
-        return "not JSON";
+        return fault.what;
     bool is_known = false;
     const char *wrong = take_value(rank, last_common, &root, &is_known, oom);
     *known = *known || (is_known && !wrong);

@@ -134,7 +134,10 @@ static const char *not_ours(const struct tml_json *root)
     if (!tml_json_is_object(tml_json_get(root, "step_time")) ||
         !tml_json_is_object(tml_json_get(root, "primary_diagnosis")))
         return "no step_time and primary_diagnosis in it";
-    return tml_json_string(tml_json_get(root, "text")) ? NULL : "no text in it";
+    const char *text = tml_json_string(tml_json_get(root, "text"));
+    if (text && !tml_text_is_plain(text)) /* it goes to a terminal as it is */
+        return "control characters in its text";
+    return text ? NULL : "no text in it";
 }
 
 static enum traceml_status build_from_summary(const char *path, struct traceml_report *report, char *error,
@@ -146,9 +149,12 @@ static enum traceml_status build_from_summary(const char *path, struct traceml_r
         snprintf(error, error_bytes, "%s: %s", path, strerror(errno));
         return errno == ENOENT ? TRACEML_NOT_FOUND : errno == ENOMEM ? TRACEML_OUT_OF_MEMORY : TRACEML_SYSTEM;
     }
-    struct tml_json *root = tml_json_parse(report->json, bytes);
-    const char *wrong = not_ours(root);
-    if (wrong)
+    struct tml_json_fault fault;
+    struct tml_json *root = tml_json_parse_or_say(report->json, bytes, &fault);
+    const char *wrong = root ? not_ours(root) : fault.what;
+    if (wrong && !root && fault.line > 0)
+        snprintf(error, error_bytes, "%s:%zu: %s", path, fault.line, wrong);
+    else if (wrong)
         snprintf(error, error_bytes, "%s: not a summary of ours: %s", path, wrong);
     else
         report->text = strdup(tml_json_string(tml_json_get(root, "text")));

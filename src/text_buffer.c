@@ -106,6 +106,21 @@ size_t tml_text_columns(const char *words)
     return columns;
 }
 
+unsigned tml_text_control(const char *at)
+{
+    unsigned char first = (unsigned char)at[0], second = first == 0xC2 ? (unsigned char)at[1] : 0;
+    if ((first < 0x20 && first != '\n') || first == 0x7F)
+        return 1;
+    return second >= 0x80 && second < 0xA0 ? 2 : 0;
+}
+
+bool tml_text_is_plain(const char *words)
+{
+    while (*words && !tml_text_control(words))
+        words++;
+    return !*words;
+}
+
 /* ---- Wrapping ---- */
 
 static size_t columns_of(const char *word, size_t bytes)

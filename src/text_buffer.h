@@ -35,6 +35,12 @@ const char *tml_text_words(const struct tml_text *text);
 /* Width in columns; terminal colours have none. */
 size_t tml_text_columns(const char *words);
 
+/* Length of the control character that `at` begins with, other than a newline; 0 for any other character. C1 controls
+ * (U+0080 to U+009F) too: some terminals obey them. */
+unsigned tml_text_control(const char *at);
+/* No control characters but newlines. */
+bool tml_text_is_plain(const char *words);
+
 /* Appends `words` broken between words: at most `columns` wide, the first line starting at column `at`, further ones
  * indented by `indent`. A word that is longer than a line stays whole. No newline at the end. */
 void tml_text_wrap(struct tml_text *text, const char *words, size_t at, size_t indent, size_t columns);

@@ -221,6 +221,49 @@ static void reader_takes_64_levels_and_refuses_more(void **state)
                      "[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\"]");
 }
 
+/* Few keys are compared with each other, many are sorted. */
+static void reader_refuses_a_key_twice_in_one_object(void **state)
+{
+    (void)state;
+    for (unsigned keys = 2; keys < 40; keys++)
+        for (unsigned twin = 0; twin <= keys; twin++) { /* the last key repeats this one; the one beyond: none */
+            char text[1024] = "{\"in\":{";
+            for (unsigned i = 0; i < keys; i++)
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s\"k%u\":0", i ? "," : "", i * 7 % keys);
+            if (twin < keys)
+                snprintf(text + strlen(text), sizeof text - strlen(text), ",\"\\u006b%u\":1", twin);
+            strcat(text, "}}");
+            struct tml_json *root = tml_json_parse(text, strlen(text));
+            bool twins = keys % 7 == 0 || twin < keys; /* a multiple of 7 makes twins of all of them */
+            assert_true((root == NULL) == twins);
+            tml_json_free(root);
+        }
+    assert_reprinted("[{\"a\":1},{\"a\":{\"a\":2}}]", "[{\"a\":1},{\"a\":{\"a\":2}}]");
+}
+
+static void a_refused_text_is_explained_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *what;
+        size_t line;
+    } cases[] = {
+        {"", "empty", 0},
+        {"{\n\"a\": 1,\n}", "not JSON", 3},
+        {"{\n\"a\": 1\n}\nx", "not JSON", 4},
+        {"[1,\n2,\n", "not JSON", 3},
+        {"[1,\n\"\xff\"]", "bytes that are not UTF-8", 2},
+        {"[\n\n1e999]", "a number that is not finite", 0},
+        {"{\n\"a\":1,\"a\":1}", "a key twice in one object", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tml_json_fault fault;
+        assert_null(tml_json_parse_or_say(cases[i].text, strlen(cases[i].text), &fault));
+        assert_string_equal(fault.what, cases[i].what);
+        assert_int_equal(fault.line, cases[i].line);
+    }
+}
+
 /* Whatever is left of a line that a kill cut: refused or taken, never a crash (ASan) and never a half value. */
 static void reader_refuses_every_beginning_of_an_object(void **state)
 {
@@ -611,6 +654,8 @@ int main(void)
         cmocka_unit_test(reader_refuses_numbers_that_are_no_json_or_not_finite),
         cmocka_unit_test(reader_refuses_text_that_is_not_utf8),
         cmocka_unit_test(reader_takes_64_levels_and_refuses_more),
+        cmocka_unit_test(reader_refuses_a_key_twice_in_one_object),
+        cmocka_unit_test(a_refused_text_is_explained_with_its_line),
         cmocka_unit_test(reader_refuses_every_beginning_of_an_object),
         cmocka_unit_test(reader_survives_mutated_text),
         cmocka_unit_test(whole_numbers_are_0_to_2_to_the_53),

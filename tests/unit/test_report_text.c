@@ -342,25 +342,41 @@ static void it_folds_to_any_width_of_40_columns_and_more(void **state)
     check_width(text_of(scene, 10, false), 40, false);
 }
 
-static void a_name_with_other_letters_is_kept_or_replaced(void **state)
+/* Another name of four bytes in the place of "test". */
+static void rename_run(struct scene *scene, const char *four_bytes)
 {
-    struct scene *scene = *state;
     write_rank(scene, 0, 1, 10, &fixture_healthy, NULL, NULL);
-    char path[128], *text;
-    size_t bytes;
-    snprintf(path, sizeof path, "%s/steps-rank00000.jsonl", scene->fixture.directory);
-    FILE *file = fopen(path, "r+");
-    assert_non_null(file);
-    text = calloc(1, 65536);
-    bytes = fread(text, 1, 65535, file);
-    char *name = strstr(text, "\"run_name\":\"test\"");
-    memcpy(name, "\"run_name\":\"t\xC3\xA9t\"", 17);
+    char *text = calloc(1, 65536), *name;
+    FILE *file = fixture_file(&scene->fixture, "steps-rank00000.jsonl", "r+");
+    assert_non_null(text);
+    size_t bytes = fread(text, 1, 65535, file);
+    assert_non_null(name = strstr(text, "\"run_name\":\"test\""));
+    memcpy(name + strlen("\"run_name\":\""), four_bytes, 4);
     rewind(file);
     fwrite(text, 1, bytes, file);
     fclose(file);
     free(text);
+}
+
+static void a_name_with_other_letters_is_kept_or_replaced(void **state)
+{
+    struct scene *scene = *state;
+    rename_run(scene, "t\xC3\xA9t");
     expect_line(text_of(scene, 100, false), "TraceML   t\xC3\xA9t · 1 rank");
     expect_line(text_of(scene, 100, true), "TraceML   t?t | 1 rank");
+}
+
+/* U+009B begins a command in some terminals, as ESC [ does. */
+static void a_control_character_in_a_name_reaches_no_terminal(void **state)
+{
+    struct scene *scene = *state;
+    rename_run(scene, "a\xC2\x9B"
+                      "c");
+    expect_line(text_of(scene, 100, false), "TraceML   a?c · 1 rank");
+    expect_line(text_of(scene, 100, true), "TraceML   a?c | 1 rank");
+    rename_run(scene, "ab\x7F"
+                      "c");
+    expect_line(text_of(scene, 100, false), "TraceML   ab?c · 1 rank");
 }
 
 /* Every value of the tree is that of the JSON, digit by digit. */
@@ -474,6 +490,7 @@ int main(void)
         TEST(several_ranks_show_the_median_and_the_slowest),
         TEST(it_folds_to_any_width_of_40_columns_and_more),
         TEST(a_name_with_other_letters_is_kept_or_replaced),
+        TEST(a_control_character_in_a_name_reaches_no_terminal),
         TEST(the_text_shows_the_values_of_the_json),
         cmocka_unit_test(times_never_round_to_a_zero),
         cmocka_unit_test(seconds_and_percents_keep_their_size),

@@ -230,7 +230,10 @@ static void contradictions_and_wrong_types_are_refused(void **state)
         "{\"n\":1,\"sum\":1,\"min\":1,\"max\":1,\"sketch\":{\"345\":1}}",
         "{\"n\":1,\"sum\":1,\"min\":1,\"max\":1,\"sketch\":{\"-161\":1}}",
         "{\"n\":1,\"sum\":1,\"min\":1,\"max\":1,\"sketch\":{\"99999999999999999999\":1}}",
-        "{\"n\":2,\"sum\":1,\"min\":1,\"max\":1,\"sketch\":{\"0\":1,\"0\":1}}",
+        "{\"n\":2,\"sum\":1,\"min\":1,\"max\":1,\"sketch\":{\"0\":1,\"00\":1}}",
+        "{\"n\":2,\"sum\":1,\"min\":1,\"max\":2,\"sketch\":{\"0\":2}}",
+        "{\"n\":2,\"sum\":5,\"min\":1,\"max\":2,\"sketch\":{\"0\":2}}",
+        "{\"n\":0,\"sum\":5,\"sketch\":{}}",
         "{\"n\":1,\"sum\":1,\"min\":1,\"max\":1,\"sketch\":{\"0\":0.5}}",
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

@@ -164,7 +164,8 @@ static void the_longest_line_fits_with_exact_totals(void **state)
 {
     (void)state;
     fold.first = UINT64_MAX >> 12;
-    fold.last = fold.count = fold.aborted = fold.microbatches = UINT64_MAX >> 11;
+    fold.last = fold.aborted = fold.microbatches = UINT64_MAX >> 11;
+    fold.count = fold.last - fold.first;
     for (unsigned i = 0; i < TML_STEP_FOLD_METRICS; i++) {
         tml_sketch_add(&fold.metric[i], -INT64_MAX / 8);
         for (int n = 0; n < 2000; n++)
@@ -214,6 +215,11 @@ static void what_is_no_folded_line_is_refused(void **state)
         "{\"folded\":{\"first\":3,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{}}}",
         "{\"folded\":{\"first\":1,\"last\":2,\"count\":-1,\"aborted\":0,\"metrics\":{}}}",
         "{\"folded\":{\"first\":1,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{\"cpu.residual_ms\":1}}}",
+        "{\"folded\":{\"first\":0,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{}}}",
+        "{\"folded\":{\"first\":1,\"last\":2,\"count\":3,\"aborted\":0,\"metrics\":{}}}",
+        "{\"folded\":{\"first\":1,\"last\":2,\"count\":1,\"aborted\":0,\"microbatches\":-1,\"metrics\":{}}}",
+        "{\"folded\":{\"first\":1,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{\"cpu.residual_ms\":"
+        "{\"n\":2,\"sum\":2,\"min\":1,\"max\":1,\"sketch\":{\"0\":2}}}}}",
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct tml_json *root = tml_json_parse(refused[i], strlen(refused[i]));

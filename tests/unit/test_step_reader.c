@@ -221,9 +221,10 @@ static void folded_steps_go_into_the_totals(void **state)
     struct tml_run run;
     static char line[TML_STEP_FOLD_LINE_BYTES];
     struct tml_step_fold *fold = calloc(1, sizeof *fold);
-    for (uint64_t step = 1; step <= 1000; step++) {
+    for (uint64_t iteration = 1, step = 1; iteration <= 1000; iteration++) {
         struct tml_step_row row = fixture_row(step, &fixture_healthy);
-        row.flags |= step % 100 == 0 ? TML_STEP_FLAG_ABORTED : 0;
+        row.flags |= iteration % 100 == 0 ? TML_STEP_FLAG_ABORTED : 0;
+        step += iteration % 100 != 0;
         tml_step_fold_add(fold, &row);
     }
     FILE *file = fixture_rank_file(*state, 0);
@@ -341,7 +342,7 @@ static void a_manifest_that_is_no_json_is_counted(void **state)
     read_run(*state, 100, &run);
     assert_null(run.manifest);
     assert_int_equal(run.bad_lines, 1);
-    assert_string_equal(run.first_bad, "manifest.json:1: not a JSON object");
+    assert_string_equal(run.first_bad, "manifest.json:1: not JSON");
     tml_run_free(&run);
 }
 

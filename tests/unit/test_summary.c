@@ -461,8 +461,10 @@ static void expect_refused(struct scene *scene, const char *content, enum tracem
 
 static void a_file_that_is_no_summary_of_ours_is_refused_in_one_line(void **state)
 {
-    expect_refused(*state, "", TRACEML_BAD_DATA, "not a JSON object");
-    expect_refused(*state, "hello", TRACEML_BAD_DATA, "not a JSON object");
+    expect_refused(*state, "", TRACEML_BAD_DATA, "file.json: not a summary of ours: empty");
+    expect_refused(*state, "hello", TRACEML_BAD_DATA, "file.json:1: not JSON");
+    expect_refused(*state, "{\n\"schema_version\":2.0,\n\"step_time\":{", TRACEML_BAD_DATA, "file.json:3: not JSON");
+    expect_refused(*state, "{\"schema_version\":2.0,\"schema_version\":2.0}", TRACEML_BAD_DATA, "a key twice");
     expect_refused(*state, "[1]", TRACEML_BAD_DATA, "not a JSON object");
     expect_refused(*state, "{\"a\":1}", TRACEML_BAD_DATA, "no schema_version");
     expect_refused(*state, "{\"schema_version\":1.7,\"text\":\"x\"}", TRACEML_BAD_DATA,
@@ -470,6 +472,8 @@ static void a_file_that_is_no_summary_of_ours_is_refused_in_one_line(void **stat
     expect_refused(*state, "{\"schema_version\":2.0,\"text\":\"x\"}", TRACEML_BAD_DATA, "no step_time");
     expect_refused(*state, "{\"schema_version\":2.0,\"step_time\":{},\"primary_diagnosis\":{},\"text\":1}",
                    TRACEML_BAD_DATA, "no text");
+    expect_refused(*state, "{\"schema_version\":2.0,\"step_time\":{},\"primary_diagnosis\":{},\"text\":\"\\u001b[2J\"}",
+                   TRACEML_BAD_DATA, "control characters in its text");
 }
 
 static void a_path_that_is_not_there_is_not_found(void **state)
