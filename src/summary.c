@@ -121,6 +121,8 @@ static enum traceml_status build_from_steps(const char *directory, const struct 
 
 /* ---- A summary that was written before ---- */
 
+#define INSTEAD "; give a run directory or its " TML_SUMMARY_JSON
+
 /* What is wrong with it; NULL when it is one of ours. */
 static const char *not_ours(const struct tml_json *root)
 {
@@ -153,9 +155,9 @@ static enum traceml_status build_from_summary(const char *path, struct traceml_r
     struct tml_json *root = tml_json_parse_or_say(report->json, bytes, &fault);
     const char *wrong = root ? not_ours(root) : fault.what;
     if (wrong && !root && fault.line > 0)
-        snprintf(error, error_bytes, "%s:%zu: %s", path, fault.line, wrong);
+        snprintf(error, error_bytes, "%s:%zu: %s" INSTEAD, path, fault.line, wrong);
     else if (wrong)
-        snprintf(error, error_bytes, "%s: not a summary of ours: %s", path, wrong);
+        snprintf(error, error_bytes, "%s: not a summary of ours: %s" INSTEAD, path, wrong);
     else
         report->text = strdup(tml_json_string(tml_json_get(root, "text")));
     tml_json_free(root);

@@ -23,6 +23,7 @@ def marker(tmp_path: Path) -> Path:
     (tmp_path / "logs" / "taken").mkdir(parents=True)
     (tmp_path / "garbage.json").write_text("{]")
     (tmp_path / "other.json").write_text('{"something": "else"}')
+    (tmp_path / "final_summary.txt").write_text("TraceML   a run")
     (tmp_path / "empty").mkdir()
     return tmp_path / "started"
 
@@ -47,7 +48,14 @@ def marker(tmp_path: Path) -> Path:
         ("run train.py --interval soon", USAGE, "seconds above 0"),
         ("run train.py --trace-max-steps 0", USAGE, "whole number"),
         ("run train.py --summary-window-rows -1", USAGE, "whole number"),
-        ("run train.py --lr 3", USAGE, "unknown argument '--lr'"),
+        ("run train.py --lr 3", USAGE, "unknown option '--lr'; the script's own arguments go after -- or --args"),
+        ("run train.py --lr=3", USAGE, "unknown option '--lr'; the script's own"),
+        ("run --lr 3 train.py", USAGE, "unknown option '--lr'; the script's own"),
+        ("run train.py --runname x", USAGE, "unknown option '--runname' (did you mean --run-name?)"),
+        ("run --runname x train.py", USAGE, "unknown option '--runname' (did you mean --run-name?)"),
+        ("run train.py --run-nam x", USAGE, "unknown option '--run-nam'"),
+        ("run train.py --disable", USAGE, "unknown option '--disable'"),
+        ("run train.py -v", USAGE, "unknown option '-v'"),
         ("run train.py extra", USAGE, "unknown argument 'extra'"),
         ("run train.py --run-name", USAGE, "expected one argument"),
         ("run accelerate launch train.py", USAGE, "accelerate launch SCRIPT"),
@@ -59,13 +67,17 @@ def marker(tmp_path: Path) -> Path:
         ("selftest", USAGE, "not in this version"),
         ("serve", USAGE, "is not needed"),
         ("bogus", USAGE, "unknown command 'bogus'"),
+        ("sel", USAGE, "unknown command 'sel'"),
         ("view", USAGE, "required"),
         ("view empty --html", USAGE, "not in this version"),
-        ("view empty --bogus", USAGE, "unknown argument '--bogus'"),
+        ("view empty --bogus", USAGE, "unknown option '--bogus'"),
+        ("view empty --htm", USAGE, "unknown option '--htm' (did you mean --html?)"),
+        ("view empty other", USAGE, "unknown argument 'other'"),
         ("view missing", DATA, "missing"),
         ("view empty", DATA, "empty"),
         ("view garbage.json", DATA, "garbage.json"),
         ("view other.json", DATA, "other.json"),
+        ("view final_summary.txt", DATA, "give a run directory or its final_summary.json"),
     ],
 )
 def test_one_line_the_exit_code_and_nothing_started(
@@ -111,6 +123,15 @@ def test_version(command: Command) -> None:
     import traceml_ai
 
     assert command("--version").out.strip() == traceml_ai.__version__
+
+
+def test_only_commands_that_there_are_are_offered(command: Command, marker: Path) -> None:
+    from traceml_ai import cli
+
+    offered = command("bogus").err.rstrip().partition("accepted are ")[2].split(", ")
+    assert offered == list(cli.COMMANDS)
+    for name in (*offered, *cli.LATER):
+        assert ("not in this version" in command(name).err) == (name in cli.LATER)
 
 
 @pytest.mark.parametrize(

@@ -50,4 +50,4 @@ def _dispatch(command: str, arguments: list[str]) -> int:
         raise UsageError(f"'traceml {command}' is not in this version; it has: {', '.join(COMMANDS)}")
     if command == "serve":
         raise UsageError("'serve' is not needed: 'traceml run SCRIPT' or 'python SCRIPT' writes the report itself")
-    raise UsageError(f"unknown command '{command}'; accepted are {', '.join((*COMMANDS, *LATER))}")
+    raise UsageError(f"unknown command '{command}'; accepted are {', '.join(COMMANDS)}")

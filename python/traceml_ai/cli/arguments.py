@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from typing import Any, NoReturn
+
+SIMILAR = 0.8  # of a mistyped option and the one that was meant; 1.0 is the same
 
 
 class UsageError(Exception):
@@ -11,7 +14,23 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises :class:`UsageError` where argparse prints its usage and exits."""
+    """Raises :class:`UsageError` where argparse prints its usage and exits; accepts no abbreviations."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(allow_abbrev=False, **arguments)
+
+    def refuse(self, unknown: list[str], advice: str) -> None:
+        """Raise if there is an argument that nobody knows: which, what it may have meant, and `advice`."""
+        if unknown:
+            raise UsageError(f"{self.prog.split()[-1]}: {self._name_of(unknown[0])}; {advice}")
+
+    def _name_of(self, unknown: str) -> str:
+        if not unknown.startswith("-"):
+            return f"unknown argument '{unknown}'"
+        flag = unknown.partition("=")[0]
+        known = [flag for action in self._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
+        meant = difflib.get_close_matches(flag, known, 1, SIMILAR)
+        return f"unknown option '{flag}'" + (f" (did you mean {meant[0]}?)" if meant else "")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of exiting."""

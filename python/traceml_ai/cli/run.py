@@ -51,12 +51,14 @@ def main(arguments: list[str]) -> int:
     """Run ``traceml run`` and return its exit code."""
     ours, rest = split_script_arguments(arguments)
     after_dashes = len(ours) < len(arguments) and arguments[len(ours)] == "--"
-    options, unknown = _parser().parse_known_args(ours)
+    parser = _parser()
+    options, unknown = parser.parse_known_args(ours)
     if options.script is None and after_dashes and rest:
         options.script = rest.pop(0)
+    if options.script in NOT_SCRIPTS and not os.path.exists(options.script):
+        raise UsageError(f"run: '{options.script}' is not a script; {NOT_SCRIPTS[options.script]}")
+    parser.refuse(unknown, "the script's own arguments go after -- or --args")
     script = _script(options.script)
-    if unknown:
-        raise UsageError(f"run: unknown argument '{unknown[0]}'; arguments of the script go after --")
     _refuse_what_comes_later(options)
     settings = _settings(options, script)
     if options.ignored:
@@ -71,8 +73,6 @@ def _script(path: str | None) -> str:
         return path
     if os.path.isdir(path):
         raise UsageError(f"run: {path} is a directory; give the script itself")
-    if path in NOT_SCRIPTS:
-        raise UsageError(f"run: '{path}' is not a script; {NOT_SCRIPTS[path]}")
     raise UsageError(f"run: there is no script {path}")
 
 

@@ -23,9 +23,9 @@ def _parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     """Run ``traceml view`` and return its exit code."""
-    options, unknown = _parser().parse_known_args(arguments)
-    if unknown:
-        raise UsageError(f"view: unknown argument '{unknown[0]}'; accepted are PATH and --html")
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    parser.refuse(unknown, "accepted is PATH, a run directory or a summary file")
     if options.html is not None:
         raise UsageError("view: --html is not in this version")
     path = Path(options.path)
