@@ -194,19 +194,26 @@ static void require(struct tml_sample *sum, uint32_t needs, const struct tml_ste
     }
 }
 
-static struct tml_sample unmeasured(const struct tml_instruments *instruments)
+static struct tml_sample lead_sample(const struct tml_step_row *row, const struct tml_instruments *instruments)
 {
-    if (!instruments->cuda)
-        return sample(TML_SAMPLE_NOT_APPLICABLE, TML_REASON_NO_CUDA, -1);
-    return sample(TML_SAMPLE_MISSING, TML_REASON_HOOK_NOT_INSTALLED, -1);
+    const struct tml_device_lead *lead = &row->lead;
+    if (lead->ns[TML_BOUNDARY_FORWARD_END] != TML_NS_NONE)
+        return value(lead->ns[TML_BOUNDARY_FORWARD_END]);
+    if (lead->reason != TML_REASON_NONE)
+        return sample(TML_SAMPLE_MISSING, lead->reason, -1);
+    if (lead->error_ns != TML_NS_NONE && row->cell[TML_REGION_IN][TRACEML_PHASE_FORWARD].count == 0)
+        return sample(TML_SAMPLE_MISSING, TML_REASON_NEVER_OBSERVED, TRACEML_PHASE_FORWARD);
+    if (row->gpu_complete)
+        return sample(TML_SAMPLE_MISSING, TML_REASON_NO_CLOCK_TIE, -1);
+    return no_device_time(row, instruments, -1);
 }
 
 struct tml_sample tml_metric_sample(enum tml_metric metric, const struct tml_step_row *row, enum tml_clock selected,
                                     const struct tml_instruments *instruments)
 {
     const struct tml_metric_spec *spec = &tml_metrics[metric];
-    if (spec->form == TML_METRIC_UNMEASURED)
-        return unmeasured(instruments);
+    if (spec->form == TML_METRIC_LEAD)
+        return lead_sample(row, instruments);
     enum tml_clock clock = selected;
     if (spec->clock != TML_METRIC_SELECTED)
         clock = spec->clock == TML_METRIC_GPU ? TML_CLOCK_GPU : TML_CLOCK_CPU;

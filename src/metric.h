@@ -37,8 +37,9 @@
  *   X(NAME, json_key, words, unit, clock, ledger terms, phases before the step, phases inside, phases it needs to be
  *     known inside, form)
  * clock: SELECTED is the window's. form: EXCLUSIVE or INCLUSIVE times; WHOLE says that the name stands for a phase as
- * such and not for a region, so that occurrences elsewhere make it outside_window or partial; UNMEASURED has no source
- * in this version. `unattributed` is the measured remainder whatever it holds: the residual and what was not observed.
+ * such and not for a region, so that occurrences elsewhere make it outside_window or partial; LEAD is the device
+ * lead at forward end, and of its steps the median and not the mean: a few steps that wait for the device say nothing
+ * about the others. `unattributed` is the measured remainder whatever it holds: the residual and what was not observed.
  */
 #define TML_METRIC_LIST(X)                                                                                             \
     X(INPUT_WAIT, "input_wait_ms", "input wait", "ms", SELECTED, 0, TML_BIT_FETCH, 0, 0, EXCLUSIVE)                    \
@@ -72,7 +73,7 @@
     X(INSTRUMENTATION, "instrumentation_ms", "TraceML", "ms", SELECTED, TML_BIT_OURS, 0, 0, 0, EXCLUSIVE)              \
     X(PRE_STEP_INSTRUMENTATION, "pre_step_instrumentation_ms", "TraceML", "ms", SELECTED, TML_BIT_OURS_PRE, 0, 0, 0,   \
       EXCLUSIVE)                                                                                                       \
-    X(DEVICE_LEAD, "device_lead_ms", "device lead", "ms", GPU, 0, 0, 0, 0, UNMEASURED)
+    X(DEVICE_LEAD, "device_lead_ms", "device lead", "ms", GPU, 0, 0, 0, 0, LEAD)
 
 enum tml_metric {
 #define TML_X(name, key, words, unit, clock, terms, pre, in, needs, form) TML_METRIC_##name,
@@ -82,7 +83,7 @@ enum tml_metric {
 };
 
 enum tml_metric_clock { TML_METRIC_SELECTED, TML_METRIC_CPU, TML_METRIC_GPU };
-enum tml_metric_form { TML_METRIC_EXCLUSIVE, TML_METRIC_INCLUSIVE, TML_METRIC_WHOLE, TML_METRIC_UNMEASURED };
+enum tml_metric_form { TML_METRIC_EXCLUSIVE, TML_METRIC_INCLUSIVE, TML_METRIC_WHOLE, TML_METRIC_LEAD };
 
 struct tml_metric_spec {
     const char *key, *words, *unit;
@@ -122,7 +123,7 @@ const char *tml_availability_key(enum tml_availability availability);
 const char *tml_coverage_key(enum tml_coverage coverage);
 
 struct tml_metric_status {
-    int64_t value_ns; /* mean over the observed steps; TML_NS_NONE: null */
+    int64_t value_ns; /* mean over the observed steps, of a lead the median; TML_NS_NONE: null */
     enum tml_availability availability;
     enum tml_coverage coverage;
     enum tml_reason reason;

@@ -70,6 +70,35 @@ static void add_clocks(struct tml_text *text, const struct tml_analysis *analysi
     say(text, style, "clock", &words);
 }
 
+/* ---- lead ---- */
+
+static const char *lead_means(int64_t lead_ns)
+{
+    if (lead_ns < TML_LEAD_NEAR_ZERO_NS)
+        return "the device waits for the host";
+    return lead_ns > TML_LEAD_LARGE_NS ? "the host is well ahead of the device"
+                                       : "the host is a little ahead of the device";
+}
+
+static void add_lead(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_window *window = &analysis->window;
+    const struct tml_over_ranks *lead = &window->metric[TML_METRIC_DEVICE_LEAD];
+    char value[TML_TEXT_MS_BYTES], error[TML_TEXT_MS_BYTES];
+    struct tml_text words = {0};
+    if (!window->cuda || window->steps == 0)
+        return;
+    if (lead->median.value_ns == TML_NS_NONE) {
+        tml_text_printf(&words, "n/a (%s)", tml_reason_words(lead->status.reason));
+    } else {
+        tml_text_format_ms(value, lead->median.value_ns, tml_text_ms_decimals(lead->median.value_ns));
+        tml_text_format_ms(error, window->lead.error_ns, tml_text_ms_decimals(window->lead.error_ns));
+        tml_text_printf(&words, "%s: the end of forward comes %s ms after the host asked for it (median, to %s ms)",
+                        lead_means(lead->median.value_ns), value, error);
+    }
+    say(text, style, "lead", &words);
+}
+
 static const struct tml_rank_window *rank_window(const struct tml_window *window, int rank)
 {
     for (size_t i = 0; i < window->rank_count; i++)
@@ -260,6 +289,7 @@ void tml_report_lines(struct tml_text *text, const struct tml_analysis *analysis
     add_other_findings(text, analysis, style);
     if (analysis->window.steps >= TML_WARN_STEPS) {
         add_clocks(text, analysis, style);
+        add_lead(text, analysis, style);
         add_spread(text, analysis, style);
     }
     add_apart(text, analysis, style);

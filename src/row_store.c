@@ -339,3 +339,13 @@ bool tml_row_store_on_gpu(const struct tml_row_store *store, size_t index, enum 
     *reason = (enum tml_reason)store->gpu_reason[slot];
     return store->gpu_complete[slot];
 }
+
+int64_t tml_row_store_lead(const struct tml_row_store *store, size_t index, enum tml_boundary boundary)
+{
+    return get_time(&store->lead[boundary], slot_of(store, index));
+}
+
+int64_t tml_row_store_lead_error(const struct tml_row_store *store, size_t index)
+{
+    return get_time(&store->lead_error, slot_of(store, index));
+}

@@ -81,6 +81,9 @@ bool tml_row_store_push(struct tml_row_store *store, const struct tml_step_row *
 void tml_row_store_get(const struct tml_row_store *store, size_t index, struct tml_step_row *row);
 uint64_t tml_row_store_step(const struct tml_row_store *store, size_t index);
 uint32_t tml_row_store_flags(const struct tml_row_store *store, size_t index);
+/* The lead at one boundary, and its error; TML_NS_NONE: not known. */
+int64_t tml_row_store_lead(const struct tml_row_store *store, size_t index, enum tml_boundary boundary);
+int64_t tml_row_store_lead_error(const struct tml_row_store *store, size_t index);
 /* True: complete on the GPU; else *reason says why not. */
 bool tml_row_store_on_gpu(const struct tml_row_store *store, size_t index, enum tml_reason *reason);
 

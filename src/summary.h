@@ -56,6 +56,8 @@ void tml_summary_write_metadata(struct tml_json_writer *json, const struct tml_s
 void tml_summary_write_identity(struct tml_json_writer *json, const struct tml_analysis *analysis,
                                 const struct tml_rank_run *rank);
 const char *tml_summary_mode(const struct tml_analysis *analysis);
+/* `of_ranks`: medians over ranks, which have no spread over steps. */
+void tml_summary_write_lead(struct tml_json_writer *json, const struct tml_window_lead *lead, bool of_ranks);
 /* null for -1 */
 void tml_summary_write_count(struct tml_json_writer *json, const char *key, int64_t count);
 

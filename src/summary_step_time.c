@@ -261,6 +261,7 @@ static void write_rank(struct tml_json_writer *json, const struct tml_analysis *
         write_status(json, tml_metrics[i].key, &rank->metric[i]);
     tml_json_end_object(json);
     write_own_spans(json, rank->own);
+    tml_summary_write_lead(json, &rank->lead, false);
     write_spread(json, rank);
     tml_json_end_object(json);
 }
@@ -293,6 +294,7 @@ static void write_global(struct tml_json_writer *json, const struct tml_analysis
         write_status(json, tml_metrics[i].key, &window->metric[i].status);
     tml_json_end_object(json);
     write_own_spans(json, window->own);
+    tml_summary_write_lead(json, &window->lead, true);
     write_warmup(json, analysis);
     write_whole_run(json, analysis);
     tml_json_end_object(json);

@@ -21,6 +21,17 @@ struct tml_spread {
     int64_t p10_ns, p50_ns, p90_ns;
 };
 
+/* The device lead at one boundary, over the steps that have one. */
+struct tml_lead_at {
+    struct tml_spread spread;
+    uint64_t steps, near_zero, large; /* below TML_LEAD_NEAR_ZERO_NS, above TML_LEAD_LARGE_NS */
+};
+
+struct tml_window_lead {
+    struct tml_lead_at at[TML_BOUNDARY_COUNT];
+    int64_t error_ns; /* median of what the steps' leads may be off; TML_NS_NONE: no lead */
+};
+
 /* What the user's own spans of one name say about the window, or one rank of it. */
 struct tml_own_span {
     const char *name;                  /* in the run; NULL: no such name */
@@ -43,6 +54,7 @@ struct tml_rank_window {
     uint64_t gpu_steps;
     int64_t gpu_input_ns, gpu_step_ns;
     struct tml_own_span own[TML_SPAN_NAMES];
+    struct tml_window_lead lead;
 };
 
 struct tml_rank_value {
@@ -78,6 +90,8 @@ struct tml_window {
     bool cuda;                    /* some rank has a device */
 
     struct tml_over_ranks metric[TML_METRIC_COUNT];
+    /* Medians over the ranks' medians, null unless every rank has one; counts over all ranks; the largest error. */
+    struct tml_window_lead lead;
     struct tml_own_span own[TML_SPAN_NAMES]; /* means over ranks; numbered by `names` */
     struct tml_span_names names;
 };
@@ -100,6 +114,12 @@ struct tml_selection {
 /* Adds one step; after the last one the means are taken. */
 void tml_window_own_add(struct tml_rank_window *rank, const struct tml_step_row *row, enum tml_clock clock);
 void tml_window_own_finish(struct tml_window *window);
+
+/* Fills the leads of every rank and of the window. False when memory is out. */
+bool tml_window_lead_measure(struct tml_window *window, const struct tml_selection *selection);
+
+/* Puts the values in another order. */
+struct tml_spread tml_spread_of(int64_t *values, size_t count);
 
 bool tml_window_measure(struct tml_window *window, const struct tml_selection *selection);
 

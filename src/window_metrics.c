@@ -40,7 +40,7 @@ static int64_t select_ns(int64_t *values, size_t count, size_t at)
 }
 
 /* Nearest rank: a step that there was. */
-static struct tml_spread spread_of(int64_t *values, size_t count)
+struct tml_spread tml_spread_of(int64_t *values, size_t count)
 {
     if (count == 0)
         return (struct tml_spread){TML_NS_NONE, TML_NS_NONE, TML_NS_NONE};
@@ -108,7 +108,9 @@ static void finish_rank(struct tml_rank_window *rank, struct measuring *measurin
     for (unsigned i = 0; i < TML_METRIC_COUNT; i++) {
         rank->metric[i] = tml_tally_status(&measuring->tally[i]);
         bool null = rank->metric[i].value_ns == TML_NS_NONE;
-        rank->spread[i] = spread_of(measuring->values[i], null ? 0 : measuring->count[i]);
+        rank->spread[i] = tml_spread_of(measuring->values[i], null ? 0 : measuring->count[i]);
+        if (!null && tml_metrics[i].form == TML_METRIC_LEAD)
+            rank->metric[i].value_ns = rank->spread[i].p50_ns;
     }
     /* A share has numerator and denominator on one clock. */
     for (unsigned i = 0; i < TML_METRIC_COUNT; i++)
@@ -229,7 +231,7 @@ bool tml_window_measure(struct tml_window *window, const struct tml_selection *s
     }
     if (ok)
         tml_window_own_finish(window);
-    ok = ok && over_ranks(window, all);
+    ok = ok && over_ranks(window, all) && tml_window_lead_measure(window, selection);
     if (measuring)
         free(measuring->storage);
     free(measuring);

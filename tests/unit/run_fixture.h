@@ -92,6 +92,9 @@ FIXTURE_UNUSED static struct tml_step_row fixture_gpu_row(uint64_t step, const s
     fixture_set(&row, TML_CLOCK_GPU, gpu);
     row.gpu_complete = step > 1;
     row.gpu_reason = step > 1 ? TML_REASON_NONE : TML_REASON_FIRST_ITERATION;
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        row.lead.ns[boundary] = (10 + boundary) * TML_NS_PER_MS;
+    row.lead.error_ns = 7000;
     return row;
 }
 
@@ -100,6 +103,9 @@ FIXTURE_UNUSED static void fixture_lose_gpu(struct tml_step_row *row, enum tml_r
 {
     row->gpu_complete = false;
     row->gpu_reason = reason;
+    row->lead.error_ns = TML_NS_NONE;
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        row->lead.ns[boundary] = TML_NS_NONE;
     for (unsigned term = 0; term < TML_TERM_COUNT; term++)
         row->term_ns[TML_CLOCK_GPU][term] = TML_NS_NONE;
     for (unsigned region = 0; region < TML_REGIONS; region++)

@@ -145,6 +145,33 @@ static struct tml_step_row fetch_on_another_thread(uint64_t step)
     return row;
 }
 
+static struct tml_step_row tie_not_written(uint64_t step)
+{
+    struct tml_step_row row = healthy(step), empty;
+    tml_step_row_clear(&empty);
+    row.lead = empty.lead;
+    return row;
+}
+
+static struct tml_step_row never_tied(uint64_t step)
+{
+    struct tml_step_row row = tie_not_written(step);
+    row.lead.reason = TML_REASON_NO_CLOCK_TIE;
+    return row;
+}
+
+static struct tml_step_row tied_but_once(uint64_t step)
+{
+    return step == 17 ? never_tied(step) : healthy(step);
+}
+
+static struct tml_step_row lead_without_forward(uint64_t step)
+{
+    struct tml_step_row row = forward_never(step);
+    row.lead.ns[TML_BOUNDARY_FORWARD_BEGIN] = row.lead.ns[TML_BOUNDARY_FORWARD_END] = TML_NS_NONE;
+    return row;
+}
+
 static struct tml_step_row forward_on_another_thread(uint64_t step)
 {
     struct tml_step_row row = forward_never(step);
@@ -260,10 +287,18 @@ static const struct {
     /* Clocks that are named */
     R("GPU on a CPU run", STEP_TIME_GPU, on_cpu, CPU, &cpu, -1, NOT_APPLICABLE, UNKNOWN,
       NO_CUDA) R("GPU beside CPU", STEP_TIME_GPU, healthy, CPU, &gpu, 100000, AVAILABLE, IN_WINDOW, NONE)
-        R("GPU lost", TRACED_STEP_TIME_GPU, events_lost, CPU, &gpu, -1, UNAVAILABLE, UNKNOWN, EVENTS_LOST)
-            R("CPU beside GPU", STEP_TIME_CPU, healthy, GPU, &gpu, 100000, AVAILABLE, IN_WINDOW, NONE)
-                R("lead without a GPU", DEVICE_LEAD, on_cpu, CPU, &cpu, -1, NOT_APPLICABLE, UNKNOWN, NO_CUDA)
-                    R("lead with one", DEVICE_LEAD, healthy, GPU, &gpu, -1, UNAVAILABLE, UNKNOWN, HOOK_NOT_INSTALLED)
+        R("GPU lost", TRACED_STEP_TIME_GPU, events_lost, CPU, &gpu, -1, UNAVAILABLE, UNKNOWN,
+          EVENTS_LOST) R("CPU beside GPU", STEP_TIME_CPU, healthy, GPU, &gpu, 100000, AVAILABLE, IN_WINDOW, NONE)
+            R("lead without a GPU", DEVICE_LEAD, on_cpu, CPU, &cpu, -1, NOT_APPLICABLE, UNKNOWN,
+              NO_CUDA) R("lead with one", DEVICE_LEAD, healthy, GPU, &gpu, 11000, AVAILABLE, IN_WINDOW, NONE)
+                R("lead on the other clock", DEVICE_LEAD, healthy, CPU, &gpu, 11000, AVAILABLE, IN_WINDOW, NONE)
+                    R("lead before any tie", DEVICE_LEAD, never_tied, GPU, &gpu, -1, UNAVAILABLE, UNKNOWN, NO_CLOCK_TIE)
+                        R("lead of an older file", DEVICE_LEAD, tie_not_written, GPU, &gpu, -1, UNAVAILABLE, UNKNOWN,
+                          NO_CLOCK_TIE) R("lead once refused", DEVICE_LEAD, tied_but_once, GPU, &gpu, 11000, AVAILABLE,
+                                          PARTIAL, NO_CLOCK_TIE) R("lead without events", DEVICE_LEAD, events_lost, GPU,
+                                                                   &gpu, -1, UNAVAILABLE, UNKNOWN, EVENTS_LOST)
+                            R("lead at no forward", DEVICE_LEAD, lead_without_forward, GPU, &gpu, -1, UNAVAILABLE,
+                              UNKNOWN, NEVER_OBSERVED)
 #undef R
 };
 

@@ -112,6 +112,8 @@ static void an_input_bound_run_reads_like_this(void **state)
              "\n"
              "  also   not judged: H2D-BOUND (copies are not observed in this version)\n"
              "  clock  step time 200.4 ms on the GPU clock, 136.5 ms on the CPU clock\n"
+             "  lead   the host is well ahead of the device: the end of forward comes 11.00 ms after the host\n"
+             "         asked for it (median, to 0.007 ms)\n"
              "  spread step time 200.4 ms at the median step, 200.4 to 200.4 ms for 8 of 10 steps\n"
              "  apart  first step as warm-up (first: 136.5 ms on the CPU clock)\n"
              "  run    process 60.3 s, training loop 27.6 s, steps 37.7 s\n"

@@ -20,8 +20,8 @@ static struct tml_step_row row_of(uint64_t step)
         row.cell[TML_REGION_IN][TRACEML_PHASE_FORWARD].inclusive_ns[TML_CLOCK_GPU] += 7;
     if (step % 3 == 0)
         row.lead.reason = TML_REASON_NO_CLOCK_TIE;
-    for (unsigned boundary = 0; step % 3 && boundary < TML_BOUNDARY_COUNT; boundary++)
-        row.lead.ns[boundary] = (int64_t)(step * 10 + boundary);
+    for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+        row.lead.ns[boundary] = step % 3 ? (int64_t)(step * 10 + boundary) : TML_NS_NONE;
     row.lead.error_ns = step % 3 ? (int64_t)step : TML_NS_NONE;
     if (step % 7 == 0)
         fixture_lose_gpu(&row, TML_REASON_EVENTS_LOST);

@@ -467,6 +467,56 @@ static void an_own_span_without_a_time_on_the_clock_is_null_and_not_zero(void **
     assert_true(own(window->own, "augment")->steps_observed < 30);
 }
 
+/* ---- The device lead ---- */
+
+static void lead_rank(struct scene *scene, unsigned rank, int64_t us)
+{
+    add_steps(scene, 1, 31, &fixture_healthy);
+    for (size_t i = 0; i < scene->count; i++) {
+        struct tml_device_lead *lead = &scene->rows[i].lead;
+        lead->ns[TML_BOUNDARY_FORWARD_END] = i % 10 == 5 ? 900 * TML_NS_PER_MS : us * 1000; /* outliers */
+        lead->ns[TML_BOUNDARY_OPTIMIZER_BEGIN] = i % 2 ? us * 1000 : TML_NS_NONE;
+        lead->error_ns = us;
+    }
+    write_rank(scene, rank, 2, NULL);
+}
+
+static void the_lead_is_the_median_of_the_steps_and_outliers_do_not_move_it(void **state)
+{
+    struct scene *scene = *state;
+    lead_rank(scene, 0, 20);
+    lead_rank(scene, 1, 3000);
+    const struct tml_window *window = build(scene, 1000);
+    assert_int_equal(window->ranks[0].metric[TML_METRIC_DEVICE_LEAD].value_ns, 20000);
+    assert_int_equal(window->ranks[1].metric[TML_METRIC_DEVICE_LEAD].value_ns, 3000000);
+    assert_int_equal(window->metric[TML_METRIC_DEVICE_LEAD].worst.rank, 1);
+    const struct tml_lead_at *end = &window->ranks[0].lead.at[TML_BOUNDARY_FORWARD_END];
+    assert_int_equal(end->spread.p50_ns, 20000);
+    assert_int_equal(end->steps, 30);
+    assert_int_equal(end->near_zero, 27);
+    assert_int_equal(end->large, 3);
+    assert_int_equal(window->ranks[1].lead.at[TML_BOUNDARY_OPTIMIZER_BEGIN].steps, 15); /* only those that have one */
+    assert_int_equal(window->ranks[1].lead.at[TML_BOUNDARY_OPTIMIZER_BEGIN].large, 15);
+    assert_int_equal(window->lead.at[TML_BOUNDARY_FORWARD_END].steps, 60);
+    assert_int_equal(window->lead.error_ns, 3000); /* the largest */
+}
+
+static void a_lead_over_ranks_is_null_while_a_rank_has_none(void **state)
+{
+    struct scene *scene = *state;
+    lead_rank(scene, 0, 20);
+    add_steps(scene, 1, 31, &fixture_healthy);
+    for (size_t i = 0; i < scene->count; i++)
+        scene->rows[i].lead = (struct tml_device_lead){
+            {TML_NS_NONE, TML_NS_NONE, TML_NS_NONE, TML_NS_NONE, TML_NS_NONE}, TML_NS_NONE, TML_REASON_NO_CLOCK_TIE};
+    write_rank(scene, 1, 2, NULL);
+    const struct tml_window *window = build(scene, 1000);
+    assert_true(window->lead.at[TML_BOUNDARY_FORWARD_END].spread.p50_ns == TML_NS_NONE);
+    assert_true(window->metric[TML_METRIC_DEVICE_LEAD].median.value_ns == TML_NS_NONE);
+    assert_int_equal(window->metric[TML_METRIC_DEVICE_LEAD].status.reason, TML_REASON_NO_CLOCK_TIE);
+    assert_int_equal(window->ranks[0].metric[TML_METRIC_DEVICE_LEAD].value_ns, 20000);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
@@ -492,6 +542,8 @@ int main(void)
         TEST(shares_have_numerator_and_denominator_on_one_clock),
         TEST(own_spans_are_means_of_a_step_by_name_over_ranks),
         TEST(an_own_span_without_a_time_on_the_clock_is_null_and_not_zero),
+        TEST(the_lead_is_the_median_of_the_steps_and_outliers_do_not_move_it),
+        TEST(a_lead_over_ranks_is_null_while_a_rank_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
