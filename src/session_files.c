@@ -42,11 +42,6 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
                                            const char *run_dir, char *error, size_t error_bytes)
 {
     enum traceml_status status = TRACEML_OK;
-    if (file_exists(run_dir, options->rank)) {
-        snprintf(error, error_bytes, "%s holds steps of rank %d already: choose another run name", run_dir,
-                 options->rank);
-        return TRACEML_EXISTS;
-    }
     files->environment =
         tml_session_checked_object(options->environment_json ? options->environment_json : "{}", &status);
     if (status != TRACEML_OK) {
@@ -60,7 +55,7 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
         return TRACEML_OUT_OF_MEMORY;
     }
     files->run_dir = files->chosen_dir;
-    files->fresh = !options->adopt_run_dir;
+    files->fresh = !options->adopt_run_dir || file_exists(run_dir, options->rank);
     files->rank = options->rank;
     files->local_rank = options->local_rank;
     files->world_size = options->world_size;
@@ -111,7 +106,8 @@ const char *tml_session_files_run_dir(const struct tml_session_files *files)
 
 /* ---- Sink ---- */
 
-/* Two runs that start in one second choose one name: the second to write takes the next. */
+/* Two runs that start in one second choose one name, and a launcher's script may start another traced process of the
+ * same rank: the second to write takes the next name, and its steps are in nobody else's file. */
 static int open_dir(struct tml_session_files *files)
 {
     char path[PATH_MAX];
@@ -134,6 +130,12 @@ static enum traceml_status open_files(struct tml_session_files *files)
     if (files->dir_fd < 0)
         return TRACEML_UNWRITABLE;
     enum traceml_status status = tml_step_file_open(files->dir_fd, files->rank, files->file_steps, &files->file);
+    if (status == TRACEML_EXISTS && !files->fresh) {
+        close(files->dir_fd);
+        files->fresh = true;
+        files->dir_fd = -1;
+        return open_files(files);
+    }
     if (status != TRACEML_OK)
         return status;
     tml_session_add_header(files);

@@ -21,7 +21,7 @@ struct tml_session_files {
     /* Settings, constant after open. */
     char *program;
     char *chosen_dir; /* as chosen at open */
-    bool fresh;       /* we make the directory; another may have made it since: then the next free name is ours */
+    bool fresh;       /* we make the directory; where there is one already, the next free name is ours */
     int rank, local_rank, world_size;
     uint64_t file_steps;
     int64_t flush_ns;

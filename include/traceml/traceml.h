@@ -114,7 +114,8 @@ struct traceml_options {
     uint64_t max_steps;           /* record at most this many steps; default 0: no limit */
     uint64_t file_steps;          /* step lines kept whole in the file before older ones are folded; default 50000 */
     uint32_t armed_phases;        /* bit (1 << phase): an instrument of this phase is in place; default: all */
-    bool adopt_run_dir;           /* the directory exists already and is ours (made by a launcher); default false */
+    bool adopt_run_dir;           /* the directory exists already and is ours (made by a launcher); default false. One
+                                   * that holds steps of this rank is another process's: the next name is taken */
 };
 
 /* Fills in the defaults. Any thread. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -24,6 +25,7 @@ HOOKS = {
 # Brackets that the user's own code or an integration opens: nothing has to be installed for them.
 ALWAYS_ARMED = (_core.PHASE_STEP, _core.PHASE_EVALUATION, _core.PHASE_CHECKPOINT, _core.PHASE_USER)
 FREE_NAMES_TRIED = 1000
+SETTLE_MS = 100
 
 
 class _Run:
@@ -194,13 +196,10 @@ def _open(run: _Run) -> None:
         "max_steps": settings.max_steps or 0,
         "armed": sum(1 << phase for phase in ALWAYS_ARMED),
     }
-    run_dir = os.environ.get(RUN_DIR_ENV)
-    # A second session of the process (after shutdown) must not go into the files of the first.
-    if run_dir and (_run is None or _run.pid != run.pid):
-        logs_dir, name = os.path.split(run_dir)
+    if run.launched:
+        logs_dir, name = os.path.split(os.environ[RUN_DIR_ENV])
         _core.open(logs_dir=logs_dir, run_name=name, adopt_run_dir=True, **options)
     else:
-        run.launched = False
         _open_free_name(settings.logs_dir, settings.session_id, options)
     run.run_dir = _core.run_dir()
     run.open = True
@@ -290,7 +289,10 @@ def _finish(run: _Run, reason: str) -> None:
     for module in reversed(run.hooks):
         module.remove()
     steps = _core.steps_completed()
-    run.run_dir = _core.run_dir()  # another run may have taken the name before our first step
+    with contextlib.suppress(_core.Error):
+        _core.flush(SETTLE_MS)
+    run.run_dir = _core.run_dir()  # another run may have taken the name before our first step was written
+    _leave_the_launcher(run)
     run.observed.publish()
     try:
         _core.close(reason, json.dumps(_run_section(run)))
@@ -298,6 +300,17 @@ def _finish(run: _Run, reason: str) -> None:
         note(f"{run.run_dir}: {error}")
     if run.rank == 0 and not run.launched:
         _report(run, steps, reason)
+
+
+def _leave_the_launcher(run: _Run) -> None:
+    """Say that the launcher's directory belongs to others: a process that recorded there, or our own session before.
+
+    The launcher reports what is in its directory alone, so the report of this session is ours.
+    """
+    owned = os.environ.get(RUN_DIR_ENV, "")
+    if run.launched and os.path.realpath(run.run_dir) != os.path.realpath(owned):
+        run.launched = False
+        note(f"{owned} has the steps of another session of rank {run.rank}; those of this one are in {run.run_dir}")
 
 
 def _run_section(run: _Run) -> dict[str, Any]:

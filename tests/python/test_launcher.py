@@ -188,8 +188,42 @@ def test_a_second_session_under_the_launcher_has_a_directory_of_its_own(script: 
     ran = script(INIT + "steps(3)\ntraceml.shutdown()\n" + INIT + "steps(4)")(True, "--run-name", "first")
     assert ran.code == 0, ran.err
     runs = {path.name: len(Run(path).completed) for path in (tmp_path / "logs").iterdir()}
-    assert runs.pop("first") == 3
-    assert list(runs.values()) == [4]
+    assert runs == {"first": 3, "first-2": 4}
+    assert ran.err.count("\n") == 1
+    assert "first-2" in ran.err
+
+
+@pytest.mark.parametrize("started", ["before the first step", "after some steps"])
+def test_a_second_traced_process_under_the_launcher_has_a_directory_of_its_own(
+    script: Scripts, tmp_path: Path, started: str
+) -> None:
+    body = (
+        INIT
+        + """
+import subprocess
+if len(sys.argv) == 1 and STARTED == "after some steps":
+    steps(3)
+    time.sleep(0.3)
+child = subprocess.Popen([sys.executable, __file__, "child"]) if len(sys.argv) == 1 else None
+if child and STARTED == "before the first step":
+    time.sleep(1)
+steps(4 if child else 5)
+time.sleep(0.3)
+sys.exit(child.wait() if child else 0)
+"""
+    )
+    ran = script(body.replace("STARTED", repr(started)))(True, "--run-name", "run")
+    assert ran.code == 0, ran.err
+    runs = {path.name: Run(path) for path in (tmp_path / "logs").iterdir()}
+    assert sorted(runs) == ["run", "run-2"]
+    assert sum(len(run.completed) for run in runs.values()) == (9 if started.startswith("before") else 12)
+    for run in runs.values():
+        assert run.header["run_name"] == run.run_dir.name
+        assert run.summary["meta"]["end_reason"] == "finished"
+        assert run.summary["losses"]["total"] == 0
+    assert ran.err.count("\n") == 1
+    assert f"those of this one are in {tmp_path / 'logs' / 'run-2'}" in ran.err
+    assert ran.out.count("TraceML   run") == 2
 
 
 def test_a_run_name_may_be_used_once(script: Scripts, tmp_path: Path) -> None:

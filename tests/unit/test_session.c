@@ -84,10 +84,49 @@ static void a_run_name_that_is_taken_is_refused_and_nothing_overwritten(void **s
     options.run_name = "run";
     assert_int_equal(try_open(&options), TRACEML_EXISTS);
     assert_non_null(strstr(error, "another run name"));
-    options.adopt_run_dir = true; /* a launcher's directory, but this rank's steps are in it */
-    assert_int_equal(try_open(&options), TRACEML_EXISTS);
     session_fixture_read();
     assert_int_equal(run.row_count, 1);
+}
+
+static void step_now(void)
+{
+    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
+}
+
+/* The launcher's directory, and one step in it by a process that was there before us. */
+static void open_second(bool before_open)
+{
+    struct traceml_options options = session_fixture_options();
+    char path[512], moved[600];
+    session_fixture_open(&options);
+    step_now();
+    session_fixture_close();
+    snprintf(path, sizeof path, "%s/steps-rank00000.jsonl", run.run_dir);
+    snprintf(moved, sizeof moved, "%s.moved", path);
+    assert_int_equal(before_open ? 0 : rename(path, moved), 0);
+    options.logs_dir = run.logs;
+    options.run_name = "run";
+    options.adopt_run_dir = true;
+    assert_int_equal(traceml_session_open(&options, &run.session, error, sizeof error), TRACEML_OK);
+    assert_int_equal(before_open ? 0 : rename(moved, path), 0);
+}
+
+static void a_second_process_of_a_rank_has_a_directory_of_its_own(void **state)
+{
+    (void)state;
+    for (int before_open = 0; before_open < 2; before_open++) {
+        open_second(before_open);
+        step_now();
+        step_now();
+        traceml_flush(run.session, 1000);
+        assert_string_equal(strrchr(traceml_run_dir(run.session), '/'), "/run-2");
+        session_fixture_read(); /* of the first */
+        assert_int_equal(run.row_count, 1);
+        snprintf(run.run_dir, sizeof run.run_dir, "%s", traceml_run_dir(run.session));
+        assert_int_equal(session_fixture_close(), TRACEML_OK);
+        assert_int_equal(run.row_count, 2);
+        session_fixture_remove(state);
+    }
 }
 
 static void a_name_that_was_taken_before_the_first_step_gets_a_number(void **state)
@@ -102,11 +141,6 @@ static void a_name_that_was_taken_before_the_first_step_gets_a_number(void **sta
     snprintf(run.run_dir, sizeof run.run_dir, "%s", traceml_run_dir(run.session));
     assert_int_equal(session_fixture_close(), TRACEML_OK);
     assert_int_equal(run.row_count, 1);
-}
-
-static void step_now(void)
-{
-    traceml_step_end(run.session, traceml_step_begin(run.session, TRACEML_NO_STREAM), 0);
 }
 
 /* Steps in the file after at most a second; it is read without asking the session for anything. */
@@ -350,6 +384,7 @@ int main(void)
         TEST(a_logs_directory_that_cannot_be_made_is_refused_in_one_line),
         TEST(options_that_make_no_sense_are_refused),
         TEST(a_run_name_that_is_taken_is_refused_and_nothing_overwritten),
+        TEST(a_second_process_of_a_rank_has_a_directory_of_its_own),
         TEST(a_name_that_was_taken_before_the_first_step_gets_a_number),
         TEST(the_first_step_is_written_at_once),
         TEST(a_completed_step_is_in_the_file_soon),
