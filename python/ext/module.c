@@ -30,7 +30,8 @@ static int add_types(PyObject *module, struct core_state *state)
 {
     if (add_type(module, &core_trace_step_spec, &state->trace_step_type) < 0 ||
         add_type(module, &core_fetch_spec, &state->fetch_type) < 0 ||
-        add_type(module, &core_span_spec, &state->span_type) < 0)
+        add_type(module, &core_span_spec, &state->span_type) < 0 ||
+        add_type(module, &core_timer_spec, &state->timer_type) < 0)
         return -1;
     /* The slot that would say this in the spec came with CPython 3.14. */
     state->trace_step_type->tp_vectorcall = core_trace_step_vectorcall;
@@ -44,9 +45,10 @@ static int add_names(struct core_state *state)
     state->name_get_device = PyUnicode_InternFromString("get_device");
     state->name_num_yielded = PyUnicode_InternFromString("_num_yielded");
     state->name_status = PyUnicode_InternFromString("status");
+    state->name_call_impl = PyUnicode_InternFromString("_call_impl");
     state->span_names = PyDict_New();
     return state->name_is_cuda && state->name_get_device && state->name_num_yielded && state->name_status &&
-                   state->span_names
+                   state->name_call_impl && state->span_names
                ? 0
                : -1;
 }
@@ -99,6 +101,8 @@ static int core_exec(PyObject *module)
         goto failed;
     if (PyModule_AddFunctions(module, core_span_methods) < 0)
         goto failed;
+    if (PyModule_AddFunctions(module, core_timer_methods) < 0)
+        goto failed;
     return 0;
 
 failed:
@@ -120,6 +124,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->fetch_type);
     Py_VISIT(state->span_type);
     Py_VISIT(state->span_names);
+    Py_VISIT(state->timer_type);
     return 0;
 }
 
@@ -132,10 +137,12 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->fetch_type);
     Py_CLEAR(state->span_type);
     Py_CLEAR(state->span_names);
+    Py_CLEAR(state->timer_type);
     Py_CLEAR(state->name_is_cuda);
     Py_CLEAR(state->name_get_device);
     Py_CLEAR(state->name_num_yielded);
     Py_CLEAR(state->name_status);
+    Py_CLEAR(state->name_call_impl);
     return 0;
 }
 

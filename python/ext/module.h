@@ -73,20 +73,23 @@ struct core_state {
     PyTypeObject *trace_step_type;
     PyTypeObject *fetch_type;
     PyTypeObject *span_type;
-    PyObject *span_names;                                                      /* dict: a name -> its traceml_name */
-    PyObject *name_is_cuda, *name_get_device, *name_num_yielded, *name_status; /* interned */
+    PyTypeObject *timer_type;
+    PyObject *span_names; /* dict: a name -> its traceml_name */
+    PyObject *name_is_cuda, *name_get_device, *name_num_yielded, *name_status, *name_call_impl; /* interned */
 };
 
 /* The methods of the module, one table a file. */
 extern PyMethodDef core_session_methods[];
 extern PyMethodDef core_report_methods[];
 extern PyMethodDef core_span_methods[];
+extern PyMethodDef core_timer_methods[];
 
 /* The types: one file each. */
 extern PyType_Spec core_trace_step_spec;
 extern PyType_Spec core_fetch_spec;
 extern PyType_Spec core_span_spec;
 PyObject *core_span_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf, PyObject *names);
+extern PyType_Spec core_timer_spec;
 PyObject *core_trace_step_vectorcall(PyObject *type, PyObject *const *args, size_t nargsf, PyObject *names);
 
 /* ---- session.c ---- */
@@ -95,7 +98,15 @@ PyObject *core_raise(struct core_state *state, enum traceml_status status, const
 /* Drops what belongs to one session: callbacks, models, open spans. */
 void core_session_reset(struct core_state *state);
 
+/* ---- open_spans.c ---- */
+/* Opens a span of the open step. 1: opened, 0: not to be recorded, -1: the user interrupted us. */
+int core_enter(struct core_state *state, enum traceml_phase phase, PyObject *owner);
+/* Closes the innermost one of this owner, if there is one. */
+void core_leave(struct core_state *state, enum traceml_phase phase, const PyObject *owner, unsigned flags);
+
 /* ---- traced_model.c ---- */
+/* What a weak reference refers to, as a new reference; NULL when it is gone. Never leaves an exception. */
+PyObject *core_referent(PyObject *reference);
 /*
  * The stream that the model's work is enqueued on, by its first CUDA parameter; TRACEML_NO_STREAM without one. A model
  * seen for the first time gets its hooks. Returns -1 with an exception set only for what must reach the user

@@ -1,8 +1,6 @@
 /*
- * Open spans of the Python hooks: call(phase, owner, callable, args, kwargs) around what is ours to call, enter(phase,
- * owner) and leave(phase, owner) where PyTorch calls one hook before and one after.
- *
- * The hook after does not run when the user's code raises. What it leaves is found when the same owner enters again
+ * Open spans of the Python hooks. What leaves without being entered, or is entered and never left, harms nothing: the
+ * hook after a call does not run when the user's code raises. What it leaves is found when the same owner enters again
  * in the same step (a retry), or goes with the step.
  */
 #include "module.h"
@@ -82,8 +80,7 @@ static bool counts(const struct core_state *state, enum traceml_phase phase)
     }
 }
 
-/* 1: opened, 0: not to be recorded, -1: the user interrupted us. */
-static int enter(struct core_state *state, enum traceml_phase phase, PyObject *owner)
+int core_enter(struct core_state *state, enum traceml_phase phase, PyObject *owner)
 {
     if (!on_step_thread(state) || !counts(state, phase))
         return 0;
@@ -102,7 +99,7 @@ static int enter(struct core_state *state, enum traceml_phase phase, PyObject *o
     return 1;
 }
 
-static void leave(struct core_state *state, enum traceml_phase phase, const PyObject *owner, unsigned flags)
+void core_leave(struct core_state *state, enum traceml_phase phase, const PyObject *owner, unsigned flags)
 {
     int index = on_step_thread(state) ? find(state, phase, owner) : -1;
     if (index < 0)
@@ -125,51 +122,27 @@ static int parse(PyObject *const *args, Py_ssize_t nargs, const char *name, enum
     return 0;
 }
 
-static PyObject *core_enter(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *enter(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     enum traceml_phase phase;
     if (parse(args, nargs, "enter", &phase) < 0)
         return NULL;
-    int opened = enter(core_state_of(module), phase, args[1]);
+    int opened = core_enter(core_state_of(module), phase, args[1]);
     return opened < 0 ? NULL : PyBool_FromLong(opened);
 }
 
-static PyObject *core_leave(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *leave(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     enum traceml_phase phase;
     if (parse(args, nargs, "leave", &phase) < 0)
         return NULL;
-    leave(core_state_of(module), phase, args[1], 0);
+    core_leave(core_state_of(module), phase, args[1], 0);
     Py_RETURN_NONE;
 }
 
-static PyObject *core_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
-{
-    struct core_state *state = core_state_of(module);
-    enum traceml_phase phase;
-    if (nargs != 5 || !PyTuple_Check(args[3]) || !PyDict_Check(args[4]) || parse(args, nargs, "call", &phase) < 0) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "call() takes a phase number, its owner, a callable, a tuple and a dict");
-        return NULL;
-    }
-    PyObject *owner = args[1], *callable = args[2];
-    int opened = enter(state, phase, owner);
-    if (opened < 0)
-        return NULL;
-    uint64_t generation = state->generation;
-    PyObject *result = PyObject_Call(callable, args[3], PyDict_GET_SIZE(args[4]) ? args[4] : NULL);
-    if (opened && generation == state->generation)
-        leave(state, phase, owner, result ? 0 : TRACEML_SPAN_ABORTED);
-    return result;
-}
-
 PyMethodDef core_span_methods[] = {
-    {"enter", (PyCFunction)(void (*)(void))core_enter, METH_FASTCALL,
+    {"enter", (PyCFunction)(void (*)(void))enter, METH_FASTCALL,
      PyDoc_STR("enter(phase, owner) -> bool\n--\n\nOpen a span of the open step; False: nothing was opened.")},
-    {"leave", (PyCFunction)(void (*)(void))core_leave, METH_FASTCALL,
-     PyDoc_STR("leave(phase, owner)\n--\n\nClose it.")},
-    {"call", (PyCFunction)(void (*)(void))core_call, METH_FASTCALL,
-     PyDoc_STR("call(phase, owner, callable, args, kwargs)\n--\n\n"
-               "Return callable(*args, **kwargs) with a span of the open step around it.")},
+    {"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, PyDoc_STR("leave(phase, owner)\n--\n\nClose it.")},
     {NULL, NULL, 0, NULL},
 };

@@ -1,8 +1,7 @@
 /* The models given to trace_step: which of them we know, and which stream their work is on. */
 #include "module.h"
 
-/* What a weak reference refers to, as a new reference; NULL when it is gone. Never leaves an exception. */
-static PyObject *alive(PyObject *reference)
+PyObject *core_referent(PyObject *reference)
 {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject *object = NULL;
@@ -18,7 +17,7 @@ static PyObject *alive(PyObject *reference)
 /* Compares only: an address that was freed and used again is no match, as its weak reference is dead. */
 static bool refers_to(PyObject *reference, PyObject *object)
 {
-    PyObject *referent = alive(reference);
+    PyObject *referent = core_referent(reference);
     Py_XDECREF(referent); /* `object` is held by the caller, so a match stays valid */
     return referent == object;
 }
@@ -49,7 +48,7 @@ static struct traced_model *free_slot(struct core_state *state)
 {
     for (unsigned i = 0; i < CORE_MODELS; i++) {
         struct traced_model *entry = &state->models[i];
-        PyObject *model = entry->model ? alive(entry->model) : NULL;
+        PyObject *model = entry->model ? core_referent(entry->model) : NULL;
         if (!model) {
             forget(entry);
             return entry;
@@ -140,14 +139,14 @@ static int stream_of(struct core_state *state, struct traced_model *entry, PyObj
     if (!state->callbacks.raw_stream)
         return 0;
     uint64_t step = ++entry->steps;
-    PyObject *parameter = entry->parameter ? alive(entry->parameter) : NULL;
+    PyObject *parameter = entry->parameter ? core_referent(entry->parameter) : NULL;
     int device = parameter ? cuda_device_of(state, parameter) : -1;
     bool gone = entry->parameter && !parameter;
     Py_XDECREF(parameter);
     if (gone || (device < 0 && (step & (step - 1)) == 0)) {
         if (look_for_parameter(state, entry, model) < 0)
             return -1;
-        parameter = entry->parameter ? alive(entry->parameter) : NULL;
+        parameter = entry->parameter ? core_referent(entry->parameter) : NULL;
         device = parameter ? cuda_device_of(state, parameter) : -1;
         Py_XDECREF(parameter);
     }

@@ -1,8 +1,11 @@
 """Types of the extension module; its sources are in python/ext/."""
 
+import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 __version__: str
 PHASES: tuple[str, ...]
@@ -25,6 +28,16 @@ class TraceStep:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
     ) -> bool: ...
+
+class Timer:
+    def __init__(
+        self,
+        phase: int,
+        role: Literal["around", "before", "after"],
+        model: weakref.ref[Any] | None = ...,
+        original: Callable[..., Any] | None = ...,
+    ) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Fetch:
     __wrapped__: Callable[..., Any]
@@ -71,9 +84,7 @@ def set_epoch(epoch: int, /) -> None: ...
 def departure() -> str | None: ...
 def enter(phase: int, owner: Any, /) -> bool: ...
 def leave(phase: int, owner: Any, /) -> None: ...
-def call(
-    phase: int, owner: Any, callable: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], /
-) -> Any: ...
+def serve(function: _Function, /) -> _Function: ...
 def read_report(
     path: Any,
     *,

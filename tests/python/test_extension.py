@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import types
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,14 +93,16 @@ def test_spans_of_each_phase_only_inside_a_step(run: Run) -> None:
 
 
 @pytest.mark.parametrize("raised", [None, ValueError, KeyboardInterrupt])
-def test_call_is_the_call_with_a_span_around_it(run: Run, raised: type[BaseException] | None) -> None:
+def test_a_timer_is_the_call_with_a_span_around_it(run: Run, raised: type[BaseException] | None) -> None:
     def function(*args: Any, **kwargs: Any) -> Any:
         if raised is not None:
             raise raised
         return args, kwargs
 
+    timer = _core.Timer(_core.PHASE_BACKWARD, "around", original=function)
+
     def call() -> Any:
-        return _core.call(_core.PHASE_BACKWARD, None, function, (1, 2), {"key": 3})
+        return timer(1, 2, key=3)
 
     def check() -> None:
         if raised is None:
@@ -117,16 +120,60 @@ def test_call_is_the_call_with_a_span_around_it(run: Run, raised: type[BaseExcep
 
 
 @pytest.mark.parametrize(
-    "arguments", [(4,), (4, None, len, [], {}), (4, None, len, (), None), ("x", None, len, (), {})]
+    "arguments",
+    [
+        (4,),
+        (4, "around"),
+        (4, "beside", None, len),
+        (4, "around", Model(), len),
+        (4, "around", None, 3),
+        (99, "before"),
+    ],
 )
-def test_call_checks_its_arguments(arguments: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match=r"call\(\)"):
-        _core.call(*arguments)
+def test_a_timer_checks_its_arguments(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="Timer"):
+        _core.Timer(*arguments)
+
+
+def test_serve_takes_only_a_function_with_a_timer_in_its_closure() -> None:
+    other = 3
+    for wrong in (len, lambda: None, lambda: other, _core.Timer(4, "before")):
+        with pytest.raises(TypeError, match="Timer"):
+            _core.serve(wrong)
+
+
+def test_a_served_function_does_the_same_from_c_and_from_its_bytecode(run: Run) -> None:
+    def from_c_and_from_bytecode(timer: Any) -> tuple[Any, Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return timer(*args, **kwargs)
+
+        bytecode = types.FunctionType(function.__code__, globals(), closure=function.__closure__)
+        return _core.serve(function), bytecode
+
+    model = Model()
+    around = _core.Timer(_core.PHASE_OPTIMIZER, "around", original=lambda *args, **kwargs: (args, kwargs))
+    before, after = (_core.Timer(_core.PHASE_OPTIMIZER, role) for role in ("before", "after"))
+    with _core.TraceStep(model):
+        for function in from_c_and_from_bytecode(around):
+            assert function(1, 2, key=3) == ((1, 2), {"key": 3})
+            assert function(*(1, 2), key=3) == ((1, 2), {"key": 3})
+        for opens, closes in zip(from_c_and_from_bytecode(before), from_c_and_from_bytecode(after), strict=True):
+            assert opens(model, (), {}) is None
+            assert closes(model, (), {}) is None
+            assert closes() is None
+    _core.close()
+    assert counts(run, "optimizer") == [6]
+
+
+def test_a_timer_of_a_model_that_is_gone_says_so() -> None:
+    timer = _core.Timer(_core.PHASE_FORWARD, "around", weakref.ref(Model()))
+    with pytest.raises(ReferenceError):
+        timer()
 
 
 def test_a_call_that_closes_the_session(run: Run) -> None:
     with _core.TraceStep(None):
-        _core.call(_core.PHASE_BACKWARD, None, _core.close, (), {})
+        _core.Timer(_core.PHASE_BACKWARD, "around", original=_core.close)()
     assert not _core.is_open()
 
 

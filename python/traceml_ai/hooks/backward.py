@@ -10,26 +10,24 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from traceml_ai import _core
-from traceml_ai._core import call
 from traceml_ai.hooks.patch import Patch
 
 PHASE = _core.PHASE_BACKWARD
 
-_BACKWARD = PHASE  # a plain global: one look-up in the hot path
 _patch: Patch | None = None
 
 
 def timed(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that does what `original` does and times it."""
 
+    # Nothing is recorded outside a step, inside another backward (a reentrant checkpoint) and on other threads.
+    timer = _core.Timer(PHASE, "around", original=original)
+
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling():
-            return original(*args, **kwargs)
-        # Nothing is recorded outside a step, inside another backward (a reentrant checkpoint) and on other threads.
-        return call(_BACKWARD, None, original, args, kwargs)
+        return original(*args, **kwargs) if is_dynamo_compiling() else timer(*args, **kwargs)
 
-    return backward
+    return _core.serve(backward)
 
 
 def install() -> None:

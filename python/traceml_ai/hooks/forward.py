@@ -17,12 +17,10 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from traceml_ai import _core
-from traceml_ai._core import call
 from traceml_ai.hooks.patch import Patch
 
 PHASE = _core.PHASE_FORWARD
 
-_FORWARD = PHASE  # a plain global: one look-up in the hot path
 _PLACE = "_compiled_call_impl"
 
 # Of each model that carries ours: the model, weakly, our callable, and what stood in its place (None: nothing).
@@ -37,15 +35,14 @@ def timed(model: Any, compiled: Callable[..., Any] | None = None) -> Callable[..
     be free only when the garbage collector comes by.
     """
     alive = weakref.ref(model)
+    timer = _core.Timer(PHASE, "around", alive, compiled)
 
     def timed_call(*args: Any, **kwargs: Any) -> Any:
-        module = alive()
-        original = module._call_impl if compiled is None else compiled
         if is_dynamo_compiling():
-            return original(*args, **kwargs)
-        return call(_FORWARD, module, original, args, kwargs)
+            return (alive()._call_impl if compiled is None else compiled)(*args, **kwargs)
+        return timer(*args, **kwargs)
 
-    return timed_call
+    return _core.serve(timed_call)
 
 
 def _replicating(original: Callable[[Any], Any]) -> Callable[[Any], Any]:

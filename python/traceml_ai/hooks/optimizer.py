@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from traceml_ai import _core
-from traceml_ai._core import enter, leave
 
 PHASE = _core.PHASE_OPTIMIZER
 
-_OPTIMIZER = PHASE  # a plain global: one look-up in the hot path
 _handles: list[Any] = []
 
 
-def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    """Open the span."""
-    if not is_dynamo_compiling():
-        enter(_OPTIMIZER, optimizer)
+def _hook(timer: Callable[..., Any]) -> Callable[..., Any]:
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_dynamo_compiling():
+            timer(optimizer, args, kwargs)
+
+    return _core.serve(hook)
 
 
-def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    """Close it. Does not run when ``step`` raised: what is open then goes with the training step or the retry."""
-    if not is_dynamo_compiling():
-        leave(_OPTIMIZER, optimizer)
+before_step = _hook(_core.Timer(PHASE, "before"))
+# Does not run when `step` raised: what is open then goes with the training step or the retry.
+after_step = _hook(_core.Timer(PHASE, "after"))
 
 
 def install() -> None:
