@@ -9,6 +9,12 @@
 /* Handles below this are names for the default streams of the current device, not pointers. */
 #define FIRST_REAL_STREAM 3
 
+/* What the driver says where no context is current, or another than the event's. */
+#define ERROR_NOT_INITIALIZED 3
+#define ERROR_DEINITIALIZED 4
+#define ERROR_INVALID_CONTEXT 201
+#define ERROR_INVALID_HANDLE 400
+
 #define CAPTURE_MODE_RELAXED 2
 #define STREAM_NON_BLOCKING 1
 #define CAPTURE_ERROR_FIRST 900
@@ -93,17 +99,22 @@ static bool driver_usable(struct tml_cuda *cuda)
 /* True for errors that say something about one handle, one argument or a capture; all others are the device's. */
 static bool harmless(int error)
 {
-    return error == 1 || error == 2 || error == 400 || error == TML_CUDA_ERROR_NOT_READY ||
+    return error == 1 || error == 2 || error == ERROR_INVALID_HANDLE || error == TML_CUDA_ERROR_NOT_READY ||
            (error >= CAPTURE_ERROR_FIRST && error <= CAPTURE_ERROR_LAST);
 }
 
-/* Our failed call must not be what the user's next check reports. */
-static int failed(struct tml_cuda *cuda, int error)
+static void note_failure(struct tml_cuda *cuda, int error)
 {
-    cuda->cudaGetLastError();
     if (!harmless(error))
         /* Relaxed: it only saves calls; a thread that sees it late gets the same error again. */
         atomic_store_explicit(&cuda->broken, true, memory_order_relaxed);
+}
+
+/* Our failed call of the runtime must not be what the user's next check reports. */
+static int failed(struct tml_cuda *cuda, int error)
+{
+    cuda->cudaGetLastError();
+    note_failure(cuda, error);
     return error;
 }
 
@@ -179,7 +190,13 @@ bool tml_cuda_device_name(struct tml_cuda *cuda, int device, char *name, int byt
 
 /* ---- Events ---- */
 
-static int record_here(struct tml_cuda *cuda, void *stream, void *event)
+static bool needs_the_runtime(int error)
+{
+    return error == ERROR_INVALID_CONTEXT || error == ERROR_NOT_INITIALIZED || error == ERROR_DEINITIALIZED ||
+           error == ERROR_INVALID_HANDLE;
+}
+
+static int record_by_runtime(struct tml_cuda *cuda, void *stream, void *event)
 {
     int capturing = 0;
     int error = cuda->cudaStreamIsCapturing(stream, &capturing);
@@ -187,9 +204,23 @@ static int record_here(struct tml_cuda *cuda, void *stream, void *event)
         return TML_CUDA_CAPTURING;
     if (error == 0)
         error = cuda->cudaEventRecord(event, stream);
+    return error == 0 ? 0 : failed(cuda, error);
+}
+
+static int record_here(struct tml_cuda *cuda, void *stream, void *event)
+{
+    int capturing = 0;
+    int error = cuda->cuStreamIsCapturing(stream, &capturing);
+    if (error == 0 && capturing)
+        return TML_CUDA_CAPTURING;
+    if (error == 0)
+        error = cuda->cuEventRecord(event, stream);
     if (error == 0)
         return 0;
-    failed(cuda, error);
+    if (needs_the_runtime(error))
+        error = record_by_runtime(cuda, stream, event);
+    else
+        note_failure(cuda, error);
     return error >= CAPTURE_ERROR_FIRST && error <= CAPTURE_ERROR_LAST ? TML_CUDA_CAPTURING : error;
 }
 

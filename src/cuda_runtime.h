@@ -35,6 +35,8 @@
 #define TML_CUDA_DRIVER_SYMBOLS(X)                                                                                     \
     X(int, cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *active))                                     \
     X(int, cuDeviceGetName, (char *name, int length, int device))                                                      \
+    X(int, cuEventRecord, (void *event, void *stream))                                                                 \
+    X(int, cuStreamIsCapturing, (void *stream, int *status))                                                           \
     X(int, cuDriverGetVersion, (int *version))
 
 #define TML_CUDA_ERROR_NOT_READY 600
@@ -72,7 +74,10 @@ bool tml_cuda_device_live(struct tml_cuda *cuda, int device);
 
 /* Records on `stream` of `device` unless that stream captures. 0, or the error; TML_CUDA_CAPTURING for a capture;
  * TML_CUDA_OTHER_DEVICE when the handle means the current device and that is another one, without a context, which a
- * switch back would make. A failed call leaves no last error behind. */
+ * switch back would make. A failed call leaves no last error behind.
+ *
+ * `device` must be live. The driver is asked, whose events and streams are the runtime's: it does the same without the
+ * layer above and keeps no last error. The runtime is asked where the driver needs a context that is current. */
 #define TML_CUDA_CAPTURING (-1)
 #define TML_CUDA_OTHER_DEVICE (-2)
 int tml_cuda_record(struct tml_cuda *cuda, int device, void *stream, void *event);

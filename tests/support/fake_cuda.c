@@ -57,6 +57,25 @@ static int put_current(const struct fcuda_thread *thread, CUcontext *context)
     return FCUDA_OK;
 }
 
+/* The work of the runtime's call in the context that is current, which the driver does not make. */
+static int in_current_context(const struct fcuda_thread *thread)
+{
+    return fcuda_device_context(thread->bound_device) ? fcuda_device_error(thread->bound_device)
+                                                      : FCUDA_INVALID_CONTEXT;
+}
+
+static int record(struct fcuda_call *call, cudaEvent_t event, cudaStream_t stream)
+{
+    int error = in_current_context(call->thread);
+    return error ? error : fcuda_event_record(call, event, stream);
+}
+
+static int capture_status(struct fcuda_thread *thread, cudaStream_t stream, int *status)
+{
+    int error = in_current_context(thread);
+    return error ? error : fcuda_capture_status(thread, stream, status);
+}
+
 CUresult cuInit(unsigned flags)
 {
     ENTRY(cuInit, init(flags));
@@ -85,4 +104,14 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *activ
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
     ENTRY(cuCtxGetCurrent, put_current(call.thread, context));
+}
+
+CUresult cuEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    ENTRY(cuEventRecord, record(&call, event, stream));
+}
+
+CUresult cuStreamIsCapturing(cudaStream_t stream, int *status)
+{
+    ENTRY(cuStreamIsCapturing, capture_status(call.thread, stream, status));
 }

@@ -70,6 +70,11 @@ int fcuda_device_select(struct fcuda_thread *thread, int device)
     return FCUDA_OK;
 }
 
+int fcuda_device_error(int device)
+{
+    return fcuda.devices[device].sticky_error;
+}
+
 void *fcuda_device_context(int device)
 {
     return device < 0 ? NULL : fcuda_handle(FCUDA_CONTEXT_HANDLE, 0, (size_t)device);

@@ -93,7 +93,9 @@ enum fcuda_trait {
     X(cuDeviceGet, CUresult, (CUdevice * device, int ordinal), 0)                                                      \
     X(cuDeviceGetName, CUresult, (char *name, int length, CUdevice device), 0)                                         \
     X(cuDevicePrimaryCtxGetState, CUresult, (CUdevice device, unsigned *flags, int *active), 0)                        \
-    X(cuCtxGetCurrent, CUresult, (CUcontext * context), 0)
+    X(cuCtxGetCurrent, CUresult, (CUcontext * context), 0)                                                             \
+    X(cuEventRecord, CUresult, (cudaEvent_t event, cudaStream_t stream), 0)                                            \
+    X(cuStreamIsCapturing, CUresult, (cudaStream_t stream, int *status), 0)
 
 #define FAKE_CUDA_LIST(X) FAKE_CUDART_LIST(X) FAKE_CUDA_DRIVER_LIST(X)
 

@@ -29,6 +29,7 @@ enum fcuda_error {
     FCUDA_INVALID_FUNCTION = 98,
     FCUDA_NO_DEVICE = 100,
     FCUDA_INVALID_DEVICE = 101,
+    FCUDA_INVALID_CONTEXT = 201,
     FCUDA_INVALID_HANDLE = 400,
     FCUDA_ILLEGAL_STATE = 401,
     FCUDA_NOT_READY = 600,
@@ -128,6 +129,7 @@ FCUDA_SHARED bool fcuda_device_exists(int device);
 FCUDA_SHARED int fcuda_device_count(void);
 FCUDA_SHARED int fcuda_device_init(void); /* what cuInit does */
 FCUDA_SHARED int fcuda_device_active(int device);
+FCUDA_SHARED int fcuda_device_error(int device);     /* that it died of; 0: it lives */
 FCUDA_SHARED void *fcuda_device_context(int device); /* its opaque handle; NULL for device -1 */
 
 /* fake_cuda_clock.c */

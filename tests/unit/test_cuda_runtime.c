@@ -84,7 +84,7 @@ static void a_device_is_live_once_somebody_else_has_used_it(void **state)
 static void a_failed_call_of_ours_is_not_the_user_s_last_error(void **state)
 {
     (void)state;
-    static const char *const calls[] = {"cudaEventCreateWithFlags", "cudaStreamIsCapturing", "cudaEventRecord",
+    static const char *const calls[] = {"cudaEventCreateWithFlags", "cuStreamIsCapturing", "cuEventRecord",
                                         "cudaEventQuery", "cudaEventElapsedTime"};
     float ms;
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -104,6 +104,34 @@ static void a_failed_call_of_ours_is_not_the_user_s_last_error(void **state)
     assert_int_equal(cuda.cudaEventElapsedTime(&ms, NULL, NULL), 400); /* the user's own stays */
     assert_int_equal(tml_cuda_query(&runtime, tml_cuda_event_create(&runtime, 0)), 0);
     assert_int_equal(cuda.cudaGetLastError(), 400);
+}
+
+struct other_thread {
+    void *event, *stream;
+    int error;
+};
+
+static void *record_elsewhere(void *argument)
+{
+    struct other_thread *here = argument;
+    here->error = tml_cuda_record(&runtime, 0, here->stream, here->event);
+    return NULL;
+}
+
+static void a_thread_without_a_context_of_its_own_records_through_the_runtime(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *const streams[] = {NULL, fake_cuda_calls_stream(true)};
+    for (unsigned i = 0; i < 2; i++) {
+        struct other_thread other = {tml_cuda_event_create(&runtime, 0), streams[i], -1};
+        assert_int_equal(pthread_create(&thread, NULL, record_elsewhere, &other), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(other.error, 0);
+        assert_int_equal(fake_cuda_calls("cudaEventRecord"), i + 1);
+    }
+    assert_int_equal(fake_cuda_calls("cuEventRecord"), 0); /* the driver has said so when asked for a capture */
+    assert_true(tml_cuda_usable(&runtime));
 }
 
 static void a_device_error_ends_all_calls(void **state)
@@ -146,10 +174,10 @@ static void a_switch_that_fails_leaves_neither_error_nor_record(void **state)
     assert_non_null(event);
     static const char *const calls[] = {"cudaSetDevice", "cudaGetDevice"};
     for (unsigned i = 0; i < 2; i++) {
-        uint64_t records = fake_cuda_calls("cudaEventRecord");
+        uint64_t records = fake_cuda_calls("cuEventRecord");
         fake_cuda_fail_call(calls[i], 1, 1);
         assert_int_equal(tml_cuda_record(&runtime, 1, NULL, event), TML_CUDA_OTHER_DEVICE);
-        assert_int_equal(fake_cuda_calls("cudaEventRecord"), records);
+        assert_int_equal(fake_cuda_calls("cuEventRecord"), records);
         assert_int_equal(cuda.cudaPeekAtLastError(), 0);
         assert_int_equal(current_device(), 0);
     }
@@ -178,7 +206,7 @@ static void a_capturing_stream_gets_no_record(void **state)
     assert_int_equal(tml_cuda_record(&runtime, 0, stream, event), TML_CUDA_CAPTURING);
     /* The legacy stream would have to wait for the captured blocking one. */
     assert_int_equal(tml_cuda_record(&runtime, 0, NULL, event), TML_CUDA_CAPTURING);
-    assert_int_equal(fake_cuda_calls("cudaEventRecord"), 0);
+    assert_int_equal(fake_cuda_calls("cuEventRecord"), 0);
     assert_int_equal(cuda.cudaPeekAtLastError(), 0);
     assert_true(fake_cuda_end_capture(stream));
     assert_true(tml_cuda_usable(&runtime));
@@ -247,6 +275,7 @@ int main(void)
         BARE(a_device_is_live_once_somebody_else_has_used_it),
         BARE(a_switch_is_not_made_away_from_a_device_without_context),
         LIVE(a_failed_call_of_ours_is_not_the_user_s_last_error),
+        LIVE(a_thread_without_a_context_of_its_own_records_through_the_runtime),
         LIVE(a_device_error_ends_all_calls),
         LIVE(a_default_stream_is_that_of_the_device_named_and_the_current_one_is_put_back),
         LIVE(a_switch_that_fails_leaves_neither_error_nor_record),

@@ -87,7 +87,7 @@ static void of_nested_spans_of_one_phase_the_outermost_counts(void **state)
     assert_next(TRACEML_PHASE_USER, 0);
     assert_next(TRACEML_PHASE_FORWARD, 0);
     assert_true(recording_fixture_empty());
-    assert_int_equal(fake_cuda_calls("cudaEventRecord"), 2);
+    assert_int_equal(fake_cuda_calls("cuEventRecord"), 2);
 }
 
 static void ending_a_span_ends_what_was_left_open_inside(void **state)
@@ -299,7 +299,7 @@ static void why_there_is_no_device_time_stands_in_the_record(void **state)
     (void)state;
     end(begin(TRACEML_PHASE_USER, none));
     end(begin(TRACEML_PHASE_USER, (struct traceml_stream){1, NULL})); /* a device that nobody uses */
-    fake_cuda_fail_call("cudaEventRecord", 2, 1);
+    fake_cuda_fail_call("cuEventRecord", 2, 1);
     end(begin(TRACEML_PHASE_USER, stream0));
     tml_recording.cuda->broken = true;
     end(begin(TRACEML_PHASE_USER, stream0));

@@ -245,7 +245,7 @@ static void losses_are_told_by_cause(void **state)
     steps(1, none, 0);
     traceml_span step = tml_recorder_step_begin_owner(mine, none);
     tml_recorder_step_begin_owner(mine, none);
-    fake_cuda_fail_call("cudaEventRecord", 1, 1);
+    fake_cuda_fail_call("cuEventRecord", 1, 1);
     tml_recorder_end_owner(mine, tml_recorder_begin_owner(mine, TRACEML_PHASE_USER, stream0), 0);
     tml_recorder_end_owner(mine, step, 0);
     tml_sampler_flush(sampler, 1000);

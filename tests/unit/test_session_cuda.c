@@ -104,7 +104,7 @@ static void only_harmless_cuda_calls_are_made_and_nothing_is_left(void **state)
     assert_int_equal(fake_cuda_misuses(), 0);
     assert_int_equal(fake_cuda_live_events(), 0);
     assert_int_equal(fake_cuda_live_streams(), 0);
-    assert_true(fake_cuda_calls("cudaEventRecord") > 0);
+    assert_true(fake_cuda_calls("cuEventRecord") > 0);
 }
 
 static void a_pair_that_never_completes_lets_later_steps_pass(void **state)
@@ -154,7 +154,7 @@ static void an_event_call_that_fails_costs_its_span_the_device_time_alone(void *
     struct traceml_options options = session_fixture_options();
     session_fixture_open(&options);
     first_step(stream0);
-    fake_cuda_fail_call("cudaEventRecord", 4, 1); /* the step's second: of the forward */
+    fake_cuda_fail_call("cuEventRecord", 4, 1); /* the step's second: of the forward */
     known_step(stream0);
     known_step(stream0);
     assert_int_equal(cuda.cudaPeekAtLastError(), 0);
@@ -176,11 +176,11 @@ static void a_device_that_dies_ends_all_cuda_calls_and_no_step(void **state)
     fake_cuda_kill_device(0, 719);
     known_step(stream0);
     traceml_flush(run.session, 1000);
-    uint64_t calls = fake_cuda_calls("cudaEventRecord") + fake_cuda_calls("cudaEventQuery");
+    uint64_t calls = fake_cuda_calls("cuEventRecord") + fake_cuda_calls("cudaEventQuery");
     for (int i = 0; i < 5; i++)
         known_step(stream0);
     traceml_flush(run.session, 1000);
-    assert_int_equal(fake_cuda_calls("cudaEventRecord") + fake_cuda_calls("cudaEventQuery"), calls);
+    assert_int_equal(fake_cuda_calls("cuEventRecord") + fake_cuda_calls("cudaEventQuery"), calls);
     session_fixture_close();
     assert_int_equal(run.row_count, 7);
     assert_int_equal(run.rows[6].gpu_reason, TML_REASON_DEVICE_ERROR);
@@ -198,12 +198,12 @@ static void a_capturing_stream_gets_no_event_and_its_capture_stays_whole(void **
     first_step(where);
     known_step(where); /* spans of these are pending while the capture runs, and the sampler polls */
     assert_int_equal(fake_cuda_begin_capture(stream, FAKE_CUDA_CAPTURE_GLOBAL), 0);
-    uint64_t records = fake_cuda_calls("cudaEventRecord");
+    uint64_t records = fake_cuda_calls("cuEventRecord");
     traceml_span step = traceml_step_begin(run.session, where);
     traceml_end(run.session, traceml_begin(run.session, TRACEML_PHASE_FORWARD, where), 0);
     traceml_step_end(run.session, step, 0);
     usleep(20000);
-    assert_int_equal(fake_cuda_calls("cudaEventRecord"), records);
+    assert_int_equal(fake_cuda_calls("cuEventRecord"), records);
     assert_true(fake_cuda_end_capture(stream));
     let_device_finish();
     session_fixture_close();
