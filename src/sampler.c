@@ -23,6 +23,7 @@ struct tml_sampler {
     struct tml_step_table table;
     struct tml_step_row rows[ROWS_A_TICK];
     unsigned row_count;
+    bool blocked;    /* a ring holds records of iterations for which there is no row yet */
     bool prepared;   /* for CUDA: device and capture mode are set */
     bool wants_cuda; /* a span asked for a device and no runtime was known */
     int tie_device;  /* of a step that has come since the last attempt at a clock tie; -1: none */
@@ -55,38 +56,34 @@ static void look_at_device(struct tml_sampler *sampler, const struct tml_record 
     sampler->wants_cuda = sampler->wants_cuda || (record->device >= 0 && record->no_device == TML_REASON_NO_CUDA);
 }
 
-/* Iterations so far ahead push the oldest out, closed if they can be. */
-static bool make_room(struct tml_sampler *sampler, const struct tml_record *record, int64_t now_ns)
-{
-    while (!tml_step_table_fits(&sampler->table, record)) {
-        tml_step_table_mark_drained(&sampler->table);
-        if (close_one(sampler, now_ns, true))
-            continue;
-        if (sampler->row_count == ROWS_A_TICK)
-            return false;
-        tml_step_table_skip(&sampler->table);
-    }
-    return true;
-}
-
-/* Takes what is there; leaves the rest in the ring when this tick can hand over no more rows. */
-static void drain(struct tml_sampler *sampler, unsigned index, int64_t now_ns)
+/* Takes what is there; leaves the rest in the ring when it is of iterations too far ahead. */
+static void drain(struct tml_sampler *sampler, unsigned index)
 {
     struct tml_recorder *recorder = tml_recorder_at(index);
     struct tml_record record;
     while (recorder && tml_ring_peek_sc(&recorder->ring, &record)) {
-        look_at_device(sampler, &record);
-        if (!make_room(sampler, &record, now_ns))
+        if (!tml_step_table_fits(&sampler->table, &record)) {
+            sampler->blocked = true;
             return;
+        }
+        look_at_device(sampler, &record);
         tml_ring_drop_sc(&recorder->ring);
         tml_step_table_add(&sampler->table, index, &record);
     }
 }
 
-static void drain_all(struct tml_sampler *sampler, int64_t now_ns)
+static void drain_all(struct tml_sampler *sampler)
 {
+    sampler->blocked = false;
     for (unsigned i = 0; i < TML_RECORDERS; i++)
-        drain(sampler, i, now_ns);
+        drain(sampler, i);
+}
+
+/* All rings have given what fits and no row can be closed as it should: the oldest is closed as it is, or given up. */
+static void push_out_oldest(struct tml_sampler *sampler, int64_t now_ns)
+{
+    if (!close_one(sampler, now_ns, true))
+        tml_step_table_skip(&sampler->table);
 }
 
 /* Only while there are steps: what is idle is left alone. */
@@ -102,14 +99,16 @@ static void tick(struct tml_sampler *sampler, bool give_up)
     int64_t now_ns = tml_now_ns();
     sampler->row_count = 0;
     sampler->flush_ticked = sampler->flush_wanted;
-    drain_all(sampler, now_ns);
+    drain_all(sampler);
     tml_step_table_mark_drained(&sampler->table);
-    drain_all(sampler, now_ns);
+    drain_all(sampler);
     tml_recorders_reuse_sampler();
     renew_tie(sampler, now_ns);
     tml_step_table_poll(&sampler->table);
     while (close_one(sampler, now_ns, give_up)) {
     }
+    if (sampler->blocked && sampler->row_count == 0)
+        push_out_oldest(sampler, now_ns);
 }
 
 /* ---- The thread ---- */
@@ -140,7 +139,7 @@ static void tick_and_hand_over(struct tml_sampler *sampler, bool give_up)
             tml_cuda_find(tml_recording.cuda);
         sampler->wants_cuda = false;
         pthread_mutex_lock(&sampler->lock);
-    } while (sampler->row_count == ROWS_A_TICK);
+    } while (sampler->row_count == ROWS_A_TICK || sampler->blocked);
 }
 
 /* Lock held. A request is served once nothing is pending, or its time is over. */

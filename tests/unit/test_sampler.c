@@ -104,6 +104,39 @@ static void a_flush_hands_over_all_that_has_ended_and_does_not_wait_for_a_tick(v
     assert_true(seen.in_order);
 }
 
+#define TURNS 1500u /* more than the table has rows */
+
+static pthread_barrier_t turn;
+
+/* Every other step of two threads. */
+static void *take_turns(void *parity)
+{
+    for (unsigned i = 0; i < TURNS; i++) {
+        if (i % 2 == *(unsigned *)parity)
+            steps(1, none, 0);
+        pthread_barrier_wait(&turn);
+    }
+    return NULL;
+}
+
+static void a_ring_that_is_far_ahead_waits_until_the_others_have_given_theirs(void **state)
+{
+    (void)state;
+    struct tml_sampler *sampler = start(LONG_TICK_MS, 30000);
+    pthread_t other;
+    unsigned parity[2] = {0, 1};
+    tml_sampler_flush(sampler, 1000); /* asleep from now on */
+    pthread_barrier_init(&turn, NULL, 2);
+    assert_int_equal(pthread_create(&other, NULL, take_turns, &parity[1]), 0);
+    take_turns(&parity[0]);
+    pthread_join(other, NULL);
+    pthread_barrier_destroy(&turn);
+    tml_sampler_flush(sampler, 5000);
+    stop(sampler, 1000);
+    assert_int_equal(seen.rows, TURNS);
+    assert_true(seen.in_order);
+}
+
 static void a_flush_that_comes_while_the_sink_is_busy_does_not_wait_for_a_tick_either(void **state)
 {
     (void)state;
@@ -259,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flush_hands_over_all_that_has_ended_and_does_not_wait_for_a_tick),
+        cmocka_unit_test(a_ring_that_is_far_ahead_waits_until_the_others_have_given_theirs),
         cmocka_unit_test(a_flush_that_comes_while_the_sink_is_busy_does_not_wait_for_a_tick_either),
         cmocka_unit_test(more_steps_than_a_tick_hands_over_are_handed_over_too),
         cmocka_unit_test(a_flush_waits_for_the_device_no_longer_than_asked),
