@@ -107,7 +107,7 @@ static void a_tie_that_is_too_far_away_gives_none(void **state)
 static void it_is_renewed_once_a_second_and_sooner_after_a_refusal(void **state)
 {
     (void)state;
-    fake_cuda_fail_call("cudaEventRecord", 1, 1);
+    fake_cuda_fail_call("cuEventRecord", 1, 1);
     tml_clock_tie_renew(&tie, &runtime, 0, 0);
     assert_int_equal(tie.refused, 1);
     tml_clock_tie_renew(&tie, &runtime, 0, TML_CLOCK_TIE_RETRY_NS - 1);
@@ -126,11 +126,11 @@ static void an_event_that_queues_is_refused_and_no_second_one_is_put_behind_it(v
     make_tie();
     void *holding = tie.event;
     fake_cuda_block_stream(0, tie.stream);
-    uint64_t made = tie.made, refused = tie.refused, records = fake_cuda_calls("cudaEventRecord");
+    uint64_t made = tie.made, refused = tie.refused, records = fake_cuda_calls("cuEventRecord");
     for (int i = 0; i < 5; i++)
         attempt();
     assert_int_equal(tie.refused, refused + 5);
-    assert_int_equal(fake_cuda_calls("cudaEventRecord"), records + 1);
+    assert_int_equal(fake_cuda_calls("cuEventRecord"), records + 1);
     assert_ptr_equal(tie.event, holding); /* the old one holds */
     uint64_t queries = fake_cuda_calls("cudaEventQuery");
     attempt();
@@ -172,8 +172,8 @@ static void a_clock_that_drifts_widens_the_error(void **state)
 static void calls_that_fail_are_refusals_and_leave_no_error_behind(void **state)
 {
     (void)state;
-    static const char *const calls[] = {"cudaStreamCreateWithFlags", "cudaEventCreateWithFlags",
-                                        "cudaStreamIsCapturing", "cudaEventRecord", "cudaEventQuery"};
+    static const char *const calls[] = {"cudaStreamCreateWithFlags", "cudaEventCreateWithFlags", "cuStreamIsCapturing",
+                                        "cuEventRecord", "cudaEventQuery"};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         fake_cuda_fail_call(calls[i], 1, 2);
         attempt();
