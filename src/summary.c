@@ -43,7 +43,7 @@ static enum traceml_status analyse(const char *directory, const struct traceml_r
 
 /* ---- The document ---- */
 
-static void write_generated_at(struct tml_json_writer *json)
+void tml_summary_write_generated_at(struct tml_json_writer *json)
 {
     char text[64] = "";
     struct timespec now;
@@ -70,7 +70,7 @@ static char *document(const struct tml_analysis *analysis, const char *text, con
     tml_json_writer_heap(&json, 2);
     tml_json_begin_object(&json, NULL);
     tml_json_write_number(&json, "schema_version", TML_SCHEMA_VERSION, 1);
-    write_generated_at(&json);
+    tml_summary_write_generated_at(&json);
     write_duration(&json, &analysis->facts);
     tml_summary_write_meta(&json, analysis);
     tml_summary_write_primary(&json, analysis);
@@ -218,27 +218,10 @@ enum traceml_status tml_summary_build(const char *path, const struct traceml_rep
 
 /* ---- Writing ---- */
 
-/* A file is no terminal: the colours of a text that was made for one stay out. */
-static char *without_color(const char *text)
-{
-    char *plain = malloc(strlen(text) + 1), *to = plain;
-    while (plain && *text) {
-        if (*text == '\033')
-            while (*text && *text != 'm')
-                text++;
-        else
-            *to++ = *text;
-        text += *text != '\0';
-    }
-    if (plain)
-        *to = '\0';
-    return plain;
-}
-
 enum traceml_status tml_summary_write(const char *run_dir, const struct traceml_report *report, char *error,
                                       size_t error_bytes)
 {
-    char *text = report->text ? without_color(report->text) : NULL;
+    char *text = report->text ? tml_text_without_color(report->text) : NULL;
     int directory = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum traceml_status status = TRACEML_UNWRITABLE;
     if (!text || !report->json)

@@ -33,6 +33,7 @@ enum traceml_status tml_summary_write(const char *run_dir, const struct traceml_
 
 /* ---- Shared by the files of this noun: each writes its part of the document ---- */
 
+void tml_summary_write_generated_at(struct tml_json_writer *json);
 void tml_summary_write_meta(struct tml_json_writer *json, const struct tml_analysis *analysis);
 void tml_summary_write_run(struct tml_json_writer *json, const struct tml_analysis *analysis);
 void tml_summary_write_losses(struct tml_json_writer *json, const struct tml_analysis *analysis);

@@ -245,6 +245,31 @@ static void write_spread(struct tml_json_writer *json, const struct tml_rank_win
     tml_json_end_object(json);
 }
 
+/* What a comparison takes the noise of the step time from. */
+static void write_block_list(struct tml_json_writer *json, const char *key, const int64_t *values_ns, unsigned count)
+{
+    tml_json_begin_array(json, key);
+    for (unsigned i = 0; i < count; i++)
+        tml_json_write_ns_as_ms(json, NULL, values_ns[i]);
+    tml_json_end_array(json);
+}
+
+static void write_blocks(struct tml_json_writer *json, const struct tml_rank_window *rank)
+{
+    static const enum tml_metric step_time[TML_CLOCKS] = {TML_METRIC_STEP_TIME_CPU, TML_METRIC_STEP_TIME_GPU};
+    tml_json_begin_object(json, "blocks");
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++) {
+        const struct tml_blocks *blocks = &rank->blocks[clock];
+        if (blocks->count == 0 || rank->metric[step_time[clock]].value_ns == TML_NS_NONE)
+            continue;
+        tml_json_begin_object(json, tml_metrics[step_time[clock]].key);
+        write_block_list(json, "mean", blocks->mean_ns, blocks->count);
+        write_block_list(json, "median", blocks->median_ns, blocks->count);
+        tml_json_end_object(json);
+    }
+    tml_json_end_object(json);
+}
+
 static void write_rank(struct tml_json_writer *json, const struct tml_analysis *analysis,
                        const struct tml_rank_window *rank)
 {
@@ -263,6 +288,7 @@ static void write_rank(struct tml_json_writer *json, const struct tml_analysis *
     write_own_spans(json, rank->own);
     tml_summary_write_lead(json, &rank->lead, false);
     write_spread(json, rank);
+    write_blocks(json, rank);
     tml_json_end_object(json);
 }
 

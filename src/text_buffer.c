@@ -154,6 +154,22 @@ void tml_text_wrap(struct tml_text *text, const char *words, size_t at, size_t i
     }
 }
 
+char *tml_text_without_color(const char *words)
+{
+    char *plain = malloc(strlen(words) + 1), *to = plain;
+    while (plain && *words) {
+        if (*words == '\033')
+            while (*words && *words != 'm')
+                words++;
+        else
+            *to++ = *words;
+        words += *words != '\0';
+    }
+    if (plain)
+        *to = '\0';
+    return plain;
+}
+
 /* ---- Times ---- */
 
 static const int64_t powers[] = {1, 10, 100, 1000};

@@ -30,6 +30,9 @@ void tml_text_spaces(struct tml_text *text, size_t count);
 char *tml_text_take(struct tml_text *text);
 void tml_text_drop(struct tml_text *text);
 
+/* A copy without the colours of a terminal: for a file. free() it; NULL if memory ran out. */
+char *tml_text_without_color(const char *words);
+
 /* What was written so far, never NULL. */
 const char *tml_text_words(const struct tml_text *text);
 /* Width in columns; terminal colours have none. */

@@ -1,9 +1,11 @@
 /* The public functions: arguments checked, then handed on. */
 #include "traceml/traceml.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare.h"
 #include "recorder.h"
 #include "session.h"
 #include "summary.h"
@@ -196,4 +198,35 @@ void traceml_report_free(struct traceml_report *report)
     free(report->json);
     free(report->text);
     *report = (struct traceml_report){0};
+}
+
+/* ---- Comparison ---- */
+
+void traceml_compare_options_init(struct traceml_compare_options *options)
+{
+    *options = (struct traceml_compare_options){
+        .size = sizeof *options, .window_steps = 10000, .max_step_time_regression_pct = NAN, .columns = 100};
+}
+
+enum traceml_status traceml_compare(const char *old_path, const char *new_path,
+                                    const struct traceml_compare_options *options,
+                                    struct traceml_comparison *comparison, char *error, size_t error_bytes)
+{
+    char unused[512];
+    return tml_compare(old_path, new_path, options, comparison, error ? error : unused,
+                       error ? error_bytes : sizeof unused);
+}
+
+enum traceml_status traceml_comparison_write(const char *base, const struct traceml_comparison *comparison, char *error,
+                                             size_t error_bytes)
+{
+    char unused[512];
+    return tml_compare_write(base, comparison, error ? error : unused, error ? error_bytes : sizeof unused);
+}
+
+void traceml_comparison_free(struct traceml_comparison *comparison)
+{
+    free(comparison->json);
+    free(comparison->text);
+    *comparison = (struct traceml_comparison){0};
 }

@@ -44,11 +44,23 @@ struct tml_own_span {
     int64_t inclusive_ns;
 };
 
+/*
+ * The step time of equal consecutive parts of the window, in order of the steps. How far the parts lie apart holds what
+ * the quantiles of single steps do not: slow drift, and bursts that last many steps.
+ */
+#define TML_BLOCKS 10
+#define TML_BLOCK_FEWEST_STEPS 2 /* a part; shorter windows have no parts */
+struct tml_blocks {
+    unsigned count; /* TML_BLOCKS, or 0 */
+    int64_t mean_ns[TML_BLOCKS], median_ns[TML_BLOCKS];
+};
+
 struct tml_rank_window {
     const struct tml_rank_run *run;
     struct tml_instruments instruments;
     struct tml_metric_status metric[TML_METRIC_COUNT];
     struct tml_spread spread[TML_METRIC_COUNT];
+    struct tml_blocks blocks[TML_CLOCKS]; /* of the step time on each clock */
     double share[TML_METRIC_COUNT];
     /* Of the steps that are complete on the GPU, whatever the window's clock: what the device waited for. */
     uint64_t gpu_steps;

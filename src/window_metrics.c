@@ -52,6 +52,23 @@ struct tml_spread tml_spread_of(int64_t *values, size_t count)
     };
 }
 
+/* `values` in order of the steps; each part is left in another order. */
+static struct tml_blocks blocks_of(int64_t *values, size_t count)
+{
+    struct tml_blocks blocks = {0};
+    if (count < TML_BLOCKS * TML_BLOCK_FEWEST_STEPS)
+        return blocks;
+    for (blocks.count = 0; blocks.count < TML_BLOCKS; blocks.count++) {
+        size_t first = count * blocks.count / TML_BLOCKS, end = count * (blocks.count + 1) / TML_BLOCKS;
+        int64_t sum = 0;
+        for (size_t i = first; i < end; i++)
+            sum = tml_ns_add(sum, values[i]);
+        blocks.mean_ns[blocks.count] = tml_ns_mean(sum, end - first);
+        blocks.median_ns[blocks.count] = select_ns(values + first, end - first, (end - first - 1) / 2);
+    }
+    return blocks;
+}
+
 /* ---- One rank ---- */
 
 struct measuring {
@@ -103,8 +120,17 @@ static double ratio(int64_t part_ns, int64_t whole_ns)
     return (double)part_ns / (double)whole_ns;
 }
 
+/* Before the spread: that one loses the order of the steps. */
+static void finish_blocks(struct tml_rank_window *rank, struct measuring *measuring)
+{
+    static const enum tml_metric step_time[TML_CLOCKS] = {TML_METRIC_STEP_TIME_CPU, TML_METRIC_STEP_TIME_GPU};
+    for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
+        rank->blocks[clock] = blocks_of(measuring->values[step_time[clock]], measuring->count[step_time[clock]]);
+}
+
 static void finish_rank(struct tml_rank_window *rank, struct measuring *measuring)
 {
+    finish_blocks(rank, measuring);
     for (unsigned i = 0; i < TML_METRIC_COUNT; i++) {
         rank->metric[i] = tml_tally_status(&measuring->tally[i]);
         bool null = rank->metric[i].value_ns == TML_NS_NONE;

@@ -255,6 +255,71 @@ TRACEML_API enum traceml_status traceml_report_write(const char *run_dir, const 
 /* Frees what traceml_report_read() filled in; may be called again. Any thread. */
 TRACEML_API void traceml_report_free(struct traceml_report *report);
 
+/* ---- Comparison of two runs -------------------------------------------------------------------------------------- */
+
+/* What became of the step: X(NAME, json_key). A difference counts only beyond the noise of both runs' steps. */
+#define TRACEML_VERDICT_LIST(X)                                                                                        \
+    X(INCONCLUSIVE, "inconclusive")                                                                                    \
+    X(IMPROVEMENT, "improvement")                                                                                      \
+    X(REGRESSION, "regression")                                                                                        \
+    X(WITHIN_NOISE, "within_noise")
+
+enum traceml_verdict {
+#define TRACEML_X(name, key) TRACEML_VERDICT_##name,
+    TRACEML_VERDICT_LIST(TRACEML_X)
+#undef TRACEML_X
+};
+
+/* How the step time stands to max_step_time_regression_pct: X(NAME, json_key). */
+#define TRACEML_LIMIT_LIST(X)                                                                                          \
+    X(NONE, "none")                                                                                                    \
+    X(WITHIN, "within")                                                                                                \
+    X(SLOWER, "slower")                                                                                                \
+    X(INCONCLUSIVE, "inconclusive")
+
+enum traceml_limit {
+#define TRACEML_X(name, key) TRACEML_LIMIT_##name,
+    TRACEML_LIMIT_LIST(TRACEML_X)
+#undef TRACEML_X
+};
+
+/* Settings of a comparison; fill in with traceml_compare_options_init(), then change what differs. */
+struct traceml_compare_options {
+    size_t size;                         /* sizeof(struct traceml_compare_options) */
+    uint64_t window_steps;               /* of a run directory: latest N common steps; default 10000 */
+    double max_step_time_regression_pct; /* the step may become slower by this; default NaN: no limit asked for */
+    unsigned columns;                    /* width of the text; default 100, at least 40 */
+    bool ascii;                          /* no character beyond ASCII in the text; default false */
+    bool color;                          /* ANSI colour in the text; default false */
+};
+
+/* Fills in the defaults. Any thread. */
+TRACEML_API void traceml_compare_options_init(struct traceml_compare_options *options);
+
+/* A comparison that was made; give it back with traceml_comparison_free(). */
+struct traceml_comparison {
+    char *json;                   /* NUL-terminated UTF-8; docs/compare.md */
+    char *text;                   /* the same as text for a terminal */
+    enum traceml_verdict verdict; /* of the step time */
+    enum traceml_limit limit;     /* NONE without a limit in the options */
+};
+
+/*
+ * Compares two runs into *comparison. Each path is a run directory or a summary file: ours, or one of traceml-ai of
+ * schema 1.4 to 1.7. `options` may be NULL.
+ * Errors: NOT_FOUND, BAD_DATA, OUT_OF_MEMORY, SYSTEM; `error` as in traceml_session_open(). Any thread.
+ */
+TRACEML_API enum traceml_status traceml_compare(const char *old_path, const char *new_path,
+                                                const struct traceml_compare_options *options,
+                                                struct traceml_comparison *comparison, char *error, size_t error_bytes);
+
+/* Writes BASE.json and BASE.txt, each whole or not at all, the text without colour. Errors: UNWRITABLE. Any thread. */
+TRACEML_API enum traceml_status traceml_comparison_write(const char *base, const struct traceml_comparison *comparison,
+                                                         char *error, size_t error_bytes);
+
+/* Frees what traceml_compare() filled in; may be called again. Any thread. */
+TRACEML_API void traceml_comparison_free(struct traceml_comparison *comparison);
+
 #ifdef __cplusplus
 }
 #endif

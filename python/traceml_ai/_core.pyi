@@ -95,3 +95,14 @@ def read_report(
     end_reason: str | None = ...,
 ) -> tuple[str, str, int]: ...
 def write_report(run_dir: Any, json: str, text: str, /) -> None: ...
+def compare(
+    old: Any,
+    new: Any,
+    *,
+    window_steps: int = ...,
+    max_step_time_regression_pct: float = ...,
+    columns: int = ...,
+    ascii: bool = ...,
+    color: bool = ...,
+) -> tuple[str, str, str, str]: ...
+def write_comparison(base: Any, json: str, text: str, /) -> None: ...

@@ -62,7 +62,6 @@ def marker(tmp_path: Path) -> Path:
         ("run torchrun train.py", USAGE, "torchrun SCRIPT"),
         ("run python train.py", USAGE, "give the script itself"),
         ("watch train.py", USAGE, "not in this version"),
-        ("compare a b", USAGE, "not in this version"),
         ("inspect a", USAGE, "not in this version"),
         ("selftest", USAGE, "not in this version"),
         ("serve", USAGE, "is not needed"),

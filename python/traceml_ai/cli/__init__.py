@@ -10,18 +10,20 @@ import sys
 from collections.abc import Sequence
 
 from traceml_ai import _core
-from traceml_ai.cli import run, view
+from traceml_ai.cli import compare, run, view
 from traceml_ai.cli.arguments import UsageError
 from traceml_ai.settings import SettingsError, note
 
-COMMANDS = {"run": run.main, "view": view.main}
-LATER = ("watch", "compare", "inspect", "selftest")
+COMMANDS = {"run": run.main, "view": view.main, "compare": compare.main}
+LATER = ("watch", "inspect", "selftest")
 USAGE = """\
 usage: traceml run SCRIPT [options] [-- script arguments]
        traceml view PATH
+       traceml compare OLD NEW [--output BASE] [--max-step-time-regression-pct PCT]
 
-run    start a training script, and report where the time of a step went
-view   show the report of a run again, from its directory or its summary file
+run      start a training script, and report where the time of a step went
+view     show the report of a run again, from its directory or its summary file
+compare  say what became of the step between two runs, and whether it is more than noise
 
 traceml COMMAND --help tells the options."""
 
