@@ -8,7 +8,7 @@ Linear 128-256, GELU, Linear 256-10, batch 64, SGD, fed by a DataLoader of batch
 3. one process, every other step traced (the hooks stay in place and do nothing in between)
 4. `with trace_step(model): pass` against `with nullcontext(): pass`
 
-Usage:  python tests/bench/bench_step.py [--device cpu|cuda] [--processes N] [--turns N]
+Usage:  python tests/bench/bench_step.py [--device cpu|cuda] [--processes N] [--turns N] [--blocks N]
 """
 
 import argparse
@@ -231,6 +231,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--turns", type=int, default=250)
+    parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--child", choices=["plain", "traced"])
     parser.add_argument("--pair", type=int, default=0)
     arguments = parser.parse_args()
@@ -239,8 +240,8 @@ def main() -> None:
         return
     print("each: median [quartiles]")
     bench_processes(arguments.device, arguments.processes, arguments.turns)
-    bench_one_process(arguments.device, blocks=100)
-    bench_alternating(arguments.device, pairs=5000)
+    bench_one_process(arguments.device, arguments.blocks)
+    bench_alternating(arguments.device, pairs=50 * arguments.blocks)
     bench_enter_exit(arguments.device)
 
 
