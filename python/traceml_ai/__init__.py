@@ -12,9 +12,14 @@ Two lines make a script traceable::
 Importing this package imports neither torch nor numpy; :func:`init` does.
 """
 
-from traceml_ai._core import Span as span
-from traceml_ai._core import TraceStep as trace_step
-from traceml_ai._core import __version__
+try:
+    from traceml_ai._core import Span as span
+    from traceml_ai._core import TraceStep as trace_step
+    from traceml_ai._core import __version__
+except ImportError as error:
+    if "libcjson" not in str(error):
+        raise
+    raise ImportError(f"traceml_ai needs cJSON; on Debian and Ubuntu: apt-get install libcjson1 ({error})") from None
 from traceml_ai.init_config import TraceMLInitConfig
 from traceml_ai.session import init, shutdown, start
 from traceml_ai.summary import final_summary, summary

@@ -37,6 +37,7 @@ class _Run:
         self.pid = os.getpid()
         self.rank = process.number_from_environment("RANK", 0)
         self.launched = bool(os.environ.get(RUN_DIR_ENV))
+        self.parent = os.getppid()
         self.observed = Observed()
         self.hooks: list[Any] = []
         self.run_dir = ""
@@ -305,8 +306,11 @@ def _finish(run: _Run, reason: str) -> None:
 def _leave_the_launcher(run: _Run) -> None:
     """Say that the launcher's directory belongs to others: a process that recorded there, or our own session before.
 
-    The launcher reports what is in its directory alone, so the report of this session is ours.
+    The launcher reports what is in its directory alone, so the report of this session is ours. So it is when the
+    launcher was killed: our parent is another then.
     """
+    if os.getppid() != run.parent:
+        run.launched = False
     owned = os.environ.get(RUN_DIR_ENV, "")
     if run.launched and os.path.realpath(run.run_dir) != os.path.realpath(owned):
         run.launched = False

@@ -36,7 +36,8 @@ def final_summary(
     Returns
     -------
     dict or None
-        The payload of ``final_summary.json``. None on other ranks, when tracing is off, or before the first step.
+        The payload of ``final_summary.json``; ``meta.running`` is true while the session is open. None on other ranks,
+        when tracing is off (a no-op, also where ``traceml-ai`` raised), or before the first step: nothing was measured.
 
     Raises
     ------
@@ -64,6 +65,15 @@ def summary(
     """Return the report as a flat dict of texts and numbers for experiment trackers.
 
     Parameters and errors are those of :func:`final_summary`; what has no value is left out.
+
+    Returns
+    -------
+    dict or None
+        None exactly where :func:`final_summary` is None, so ask before handing it on::
+
+            summary = traceml.summary()
+            if summary is not None:
+                wandb.log(summary)
     """
     payload = final_summary(
         timeout_sec=timeout_sec, poll_interval_sec=poll_interval_sec, print_text=print_text, rank0_only=rank0_only

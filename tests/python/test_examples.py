@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -58,4 +57,5 @@ def test_the_c_program_gets_the_same_report(tmp_path: Path) -> None:
     run = Run(only_run(tmp_path / "logs"))
     assert len(run.completed) == 200
     assert "TraceML   plain_loop" in out
-    assert json.loads((run.run_dir / "final_summary.json").read_text())["meta"]["complete"] is True
+    assert run.summary["meta"]["complete"] is True
+    assert run.summary["primary_diagnosis"]["kind"] == "INPUT_BOUND"  # as its head says: its steps are above the floor

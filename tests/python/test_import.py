@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,23 @@ with traceml_ai.trace_step(None):
     out = python(code)
     assert "pip install torch" in out
     assert "runs" in out
+
+
+def test_without_cjson_one_line_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "libcjson.so.1").touch()  # found first, and no library
+    done = subprocess.run(
+        [sys.executable, "-c", "import traceml_ai"],
+        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        pytest.skip("this build has cJSON inside")
+    last = done.stderr.splitlines()[-1]
+    assert "apt-get install libcjson1" in last
+    assert "libcjson.so.1" in last
+    assert "During handling" not in done.stderr
 
 
 def test_extension_imports_in_a_second_interpreter_state() -> None:

@@ -119,6 +119,20 @@ def test_a_signal_to_the_launcher_reaches_the_script(script: Scripts, number: in
     assert ran.run.summary["meta"]["end_reason"] == f"signal:{name_of(number)}"
 
 
+def test_a_launcher_that_is_killed_leaves_training_and_report_to_the_script(script: Scripts) -> None:
+    training = script(INIT + "steps(3)\nprint('ready', flush=True)\nsys.stdin.readline()\nsteps(2)")
+    process = training.start(True, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    process.wait()
+    ran = Ran(0, *process.communicate("go on\n"), training.logs)
+    assert ran.out.count("TraceML   train") == 1
+    assert ran.err == ""
+    assert len(ran.run.completed) == 5
+    assert ran.run.summary["meta"]["complete"] is True
+
+
 def test_a_signal_that_the_script_handles_is_the_script_s(script: Scripts) -> None:
     training = script(
         INIT

@@ -191,6 +191,16 @@ def test_summary_is_flat_and_of_the_steps_so_far(tmp_path: Path, model: Any) -> 
     assert after["meta"]["end_reason"] == "finished"
 
 
+def test_summary_before_the_first_step_is_none_and_makes_nothing(tmp_path: Path, model: Any, capfd: Any) -> None:
+    traceml.init(logs_dir=str(tmp_path))
+    assert traceml.summary() is None
+    assert traceml.final_summary(print_text=True) is None
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+    one_step(model)
+    assert isinstance(traceml.summary(), dict)
+
+
 def test_summary_is_for_rank_0_unless_asked(tmp_path: Path, model: Any, monkeypatch: Any) -> None:
     traceml.init(logs_dir=str(tmp_path))
     one_step(model)
