@@ -256,6 +256,8 @@ static bool judge(const struct tml_window *window, const struct tml_run_facts *f
     for (unsigned i = 0; i < TML_RULE_COUNT; i++)
         if (tml_rules[i].form == TML_RULE_SHARE && !judge_share(&tml_rules[i], window, verdict))
             return false;
+    if (!tml_judge_launches(window, verdict))
+        return false;
     tml_judge_stragglers(window, facts, verdict);
     if (verdict->findings == 0)
         conclude(verdict, verdict->abstentions ? TML_FINDING_INCOMPLETE_DATA : TML_FINDING_BALANCED);

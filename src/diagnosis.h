@@ -67,8 +67,9 @@ const char *tml_severity_word(enum tml_severity severity);
 /*
  * SHARE      the median over ranks of sum(signals) / sum(denominators).
  * STRAGGLER  one rank against another; the signals are the cause that the finding names, none: a cause that is not.
+ * LAUNCH     the median over ranks of the share of steps in which the device waits for the host; it has no score.
  */
-enum tml_rule_form { TML_RULE_SHARE, TML_RULE_STRAGGLER };
+enum tml_rule_form { TML_RULE_SHARE, TML_RULE_STRAGGLER, TML_RULE_LAUNCH };
 
 /* What a rule does with host brackets around device phases. */
 enum tml_launch_time { TML_LAUNCH_TIME_ABSTAIN, TML_LAUNCH_TIME_WARN_AT_MOST };
@@ -96,7 +97,7 @@ struct tml_rule {
     struct tml_rule_sum bound;
 };
 
-#define TML_RULE_COUNT 9
+#define TML_RULE_COUNT 10
 extern const struct tml_rule tml_rules[TML_RULE_COUNT];
 
 /* A part of the iteration that the late rank has more of: the three causes that have a kind of their own, then those
@@ -127,6 +128,7 @@ struct tml_finding {
     int64_t cost_ns, denominator_ns; /* medians over ranks; of a straggler those of its victim */
     int rank;                        /* the worst, the culprit; -1: none in particular */
     struct tml_straggler straggler;  /* of rules of that form */
+    struct tml_launch_steps launch;  /* of LAUNCH: of the rank in the middle */
 };
 
 /* A rule that could not look: the signal that it lacked, and why. */
@@ -174,6 +176,9 @@ enum tml_severity tml_rule_severity(const struct tml_rule *rule, const struct tm
 
 void tml_judge_stragglers(const struct tml_window *window, const struct tml_run_facts *facts,
                           struct tml_verdict *verdict);
+
+/* False when memory is out. */
+bool tml_judge_launches(const struct tml_window *window, struct tml_verdict *verdict);
 
 /* The sentences of a finding, by kind. */
 bool tml_finding_say(struct tml_finding *finding, const struct tml_window *window, const struct tml_run_facts *facts,

@@ -104,6 +104,16 @@ const struct tml_rule tml_rules[TML_RULE_COUNT] = {
         .phase = "compute",
     },
     {
+        .kind = TML_FINDING_LAUNCH_BOUND,
+        .form = TML_RULE_LAUNCH,
+        .signal = SUM1(DEVICE_LEAD),
+        .warn = 0.80,
+        .most = TML_SEVERITY_WARN,
+        .device = true,
+        .metric = "device_lead",
+        .phase = "launch",
+    },
+    {
         .kind = TML_FINDING_INPUT_STRAGGLER,
         .signal = SUM2(INPUT_WAIT, IN_STEP_INPUT_WAIT),
         STRAGGLER,

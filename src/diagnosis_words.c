@@ -212,6 +212,27 @@ static void advise_compute(struct tml_text *text, const struct tml_window *windo
         tml_text_printf(text, "nothing to repair around the model; for more speed profile the model itself%s", with);
 }
 
+/* ---- Launches ---- */
+
+static void sum_launch(struct tml_text *text, const struct tml_finding *finding)
+{
+    const struct tml_launch_steps *lead = &finding->launch;
+    char share[TML_PERCENT_BYTES];
+    tml_text_printf(text,
+                    "the device waits for the host: at forward's end and at optimizer's begin it was less than 50 us "
+                    "behind in %s of %" PRIu64 " steps without host synchronisation",
+                    tml_percent((double)lead->undisturbed_near_zero / (double)lead->undisturbed, share),
+                    lead->undisturbed);
+}
+
+static void advise_launch(struct tml_text *text, const struct tml_run_facts *facts)
+{
+    if (facts->python)
+        tml_text_add(text, "give the device more work a launch: torch.compile(model), or a larger batch");
+    else
+        tml_text_add(text, "give the device more work a launch: fuse kernels, or record them into a CUDA graph");
+}
+
 /* ---- Any finding ---- */
 
 static void say(struct tml_text *summary, struct tml_text *action, const struct tml_finding *finding,
@@ -237,6 +258,10 @@ static void say(struct tml_text *summary, struct tml_text *action, const struct 
     case TML_FINDING_COMPUTE_BOUND:
         sum_compute(summary, finding, window);
         advise_compute(action, window, facts);
+        break;
+    case TML_FINDING_LAUNCH_BOUND:
+        sum_launch(summary, finding);
+        advise_launch(action, facts);
         break;
     default:
         if (finding->rule)

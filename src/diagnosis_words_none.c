@@ -55,6 +55,12 @@ static void advise_balanced(struct tml_text *text, const struct tml_run_facts *f
 
 /* ---- Could not tell ---- */
 
+/* The observer that sees copies sees the host wait for the device too. */
+static bool blind_to_synchronisation(const struct tml_abstention *abstention)
+{
+    return abstention->rule->form == TML_RULE_LAUNCH && abstention->reason == TML_REASON_OBSERVER_MISSING;
+}
+
 /* "forward: seen in 1 of 30 steps" */
 static void say_reason(struct tml_text *text, const struct tml_abstention *abstention, const struct tml_window *window)
 {
@@ -62,6 +68,8 @@ static void say_reason(struct tml_text *text, const struct tml_abstention *abste
         [TRACEML_PHASE_FORWARD] = TML_METRIC_FORWARD, [TRACEML_PHASE_BACKWARD] = TML_METRIC_BACKWARD};
     if (abstention->launch_time)
         tml_text_printf(text, "the device's time is not known: %s", tml_reason_words(abstention->reason));
+    else if (blind_to_synchronisation(abstention))
+        tml_text_add(text, "host synchronisation is not observed in this version");
     else if (abstention->phase < 0 || abstention->reason == TML_REASON_OBSERVER_MISSING)
         tml_text_add(text, tml_reason_words(abstention->reason));
     else {
@@ -77,7 +85,8 @@ static void say_reason(struct tml_text *text, const struct tml_abstention *abste
 
 static bool same_cause(const struct tml_abstention *a, const struct tml_abstention *b)
 {
-    return a->reason == b->reason && a->phase == b->phase && a->launch_time == b->launch_time;
+    return a->reason == b->reason && a->phase == b->phase && a->launch_time == b->launch_time &&
+           blind_to_synchronisation(a) == blind_to_synchronisation(b);
 }
 
 /* The rules that abstain for the cause of rule `first`; an earlier one has said it already. */

@@ -3,23 +3,30 @@
 
 #include "diagnosis.h"
 
-/* What a rank has more of, as a subject, and what to compare between the two ranks. */
+/* What a rank has more of: said as evidence, and what to do about it when it explains the cost. */
 static const struct {
-    enum tml_finding_kind kind;
-    const char *words, *compare;
-} causes[] = {
-    {TML_FINDING_INPUT_STRAGGLER, "input wait", "its storage, the cores its workers have, the size of its samples"},
-    {TML_FINDING_H2D_STRAGGLER, "copying to the device", "bytes a batch, pinned memory, the link of its GPU"},
-    {TML_FINDING_COMPUTE_STRAGGLER, "compute before the ranks meet",
-     "batch size, sequence lengths and padding, then the clock of its device"},
+    enum tml_metric first; /* of the signals of its rule, or the one */
+    const char *words, *detail;
+    bool compare;
+} parts[] = {
+    {TML_METRIC_INPUT_WAIT, "input wait", "its storage, the cores its workers have, the size of its samples", true},
+    {TML_METRIC_H2D, "copying to the device", "bytes a batch, pinned memory, the link of its GPU", true},
+    {TML_METRIC_FORWARD, "compute before the ranks meet",
+     "batch size, sequence lengths and padding, then the clock of its device", true},
+    {TML_METRIC_OPTIMIZER, "compute before the ranks meet", "the parameters it updates", true},
+    {TML_METRIC_EVALUATION, "evaluation", "in evaluation", false},
+    {TML_METRIC_CHECKPOINT, "checkpoint time", "in checkpoints", false},
+    {TML_METRIC_USER_SPANS, "time in own spans", "in its own spans", false},
+    {TML_METRIC_PRE_STEP_OTHER, "time between steps in no measured phase", "between its steps", false},
+    {TML_METRIC_UNATTRIBUTED, "time inside steps in no measured phase", "beside the measured phases", false},
 };
 
-static const char *words_of(const struct tml_excess *excess)
+static size_t part_of(const struct tml_excess *excess)
 {
-    for (size_t i = 0; excess->rule && i < sizeof causes / sizeof *causes; i++)
-        if (causes[i].kind == excess->rule->kind)
-            return causes[i].words;
-    return tml_metrics[excess->metric].words;
+    size_t at = 0;
+    while (at + 1 < sizeof parts / sizeof *parts && parts[at].first != excess->metric)
+        at++;
+    return at;
 }
 
 static const char *visible_words(const struct tml_straggler *straggler)
@@ -56,7 +63,7 @@ static void say_cause(struct tml_text *text, const struct tml_finding *finding)
         return;
     tml_text_add(text, straggler->named >= 0 ? "" : " (at most ");
     say_ms(text, finding, excess->ns);
-    tml_text_printf(text, " more %s%s", words_of(excess), straggler->named >= 0 ? "" : ")");
+    tml_text_printf(text, " more %s%s", parts[part_of(excess)].words, straggler->named >= 0 ? "" : ")");
 }
 
 static void sum_straggler(struct tml_text *text, const struct tml_finding *finding, const struct tml_window *window)
@@ -77,19 +84,18 @@ static void sum_straggler(struct tml_text *text, const struct tml_finding *findi
 static void advise_straggler(struct tml_text *text, const struct tml_finding *finding)
 {
     const struct tml_straggler *straggler = &finding->straggler;
-    const struct tml_excess *excess = straggler->named >= 0 ? &straggler->excess[straggler->named] : NULL;
-    for (size_t i = 0; excess && i < sizeof causes / sizeof *causes; i++)
-        if (excess->rule && causes[i].kind == excess->rule->kind) {
-            tml_text_printf(text, "compare rank %d with rank %d: %s", straggler->culprit, straggler->victim,
-                            causes[i].compare);
-            return;
-        }
-    if (excess)
-        tml_text_printf(text, "look at what rank %d does in %s that rank %d does not", straggler->culprit,
-                        words_of(excess), straggler->victim);
-    else
+    if (straggler->named < 0) {
         tml_text_printf(text, "put traceml.span() around what rank %d does outside of the measured phases",
                         straggler->culprit);
+        return;
+    }
+    size_t part = part_of(&straggler->excess[straggler->named]);
+    if (parts[part].compare)
+        tml_text_printf(text, "compare rank %d with rank %d: %s", straggler->culprit, straggler->victim,
+                        parts[part].detail);
+    else
+        tml_text_printf(text, "look at what rank %d does %s that rank %d does not", straggler->culprit,
+                        parts[part].detail, straggler->victim);
 }
 
 void tml_finding_say_straggler(struct tml_text *summary, struct tml_text *action, const struct tml_finding *finding,

@@ -75,6 +75,14 @@ static void write_straggler_evidence(struct tml_json_writer *json, const struct 
     tml_json_end_object(json);
 }
 
+static void write_launch_evidence(struct tml_json_writer *json, const struct tml_finding *finding)
+{
+    const struct tml_launch_steps *lead = &finding->launch;
+    tml_json_write_uint(json, "steps_without_synchronisation", lead->undisturbed);
+    tml_json_write_uint(json, "steps_near_zero", lead->undisturbed_near_zero);
+    tml_json_write_ns_as_ms(json, "near_zero_ms", TML_LEAD_NEAR_ZERO_NS);
+}
+
 static void write_abstentions(struct tml_json_writer *json, const struct tml_verdict *verdict)
 {
     tml_json_begin_array(json, "abstained");
@@ -125,6 +133,8 @@ static void write_evidence(struct tml_json_writer *json, const struct tml_findin
     tml_json_begin_object(json, "evidence");
     if (finding->rule && finding->rule->form == TML_RULE_STRAGGLER)
         write_straggler_evidence(json, finding);
+    else if (finding->rule && finding->rule->form == TML_RULE_LAUNCH)
+        write_launch_evidence(json, finding);
     else if (finding->rule)
         write_rule_evidence(json, finding, analysis);
     if (finding->rule)
@@ -210,6 +220,8 @@ struct primary {
 
 static struct primary primary_of(const struct tml_finding *finding)
 {
+    static const char *const types[] = {
+        [TML_RULE_SHARE] = "phase_share", [TML_RULE_STRAGGLER] = "rank_comparison", [TML_RULE_LAUNCH] = "device_lead"};
     switch (finding->kind) {
     case TML_FINDING_NO_DATA:
     case TML_FINDING_WARMUP:
@@ -220,7 +232,7 @@ static struct primary primary_of(const struct tml_finding *finding)
                                 "no_clear_bottleneck"};
     default:
         return (struct primary){tml_finding_key(finding->kind), tml_finding_status(finding->kind),
-                                finding->rule->form == TML_RULE_STRAGGLER ? "rank_comparison" : "phase_share"};
+                                types[finding->rule->form]};
     }
 }
 

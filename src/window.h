@@ -55,6 +55,15 @@ struct tml_blocks {
     int64_t mean_ns[TML_BLOCKS], median_ns[TML_BLOCKS];
 };
 
+/* Where the device stood at forward's end and at optimizer's begin. Undisturbed: the host had not synchronised since the
+ * step's begin, which the observer of CUDA calls alone can tell; this version has none, so nothing sets `watched` yet. */
+struct tml_launch_steps {
+    uint64_t known, near_zero; /* steps with both leads; with both near zero: the device waits for the host */
+    uint64_t undisturbed, undisturbed_near_zero;
+    bool watched;
+    enum tml_reason reason; /* of the other steps; of several the first in the list */
+};
+
 struct tml_rank_window {
     const struct tml_rank_run *run;
     struct tml_instruments instruments;
@@ -65,6 +74,7 @@ struct tml_rank_window {
     /* Of the steps that are complete on the GPU, whatever the window's clock: what the device waited for. */
     uint64_t gpu_steps;
     int64_t gpu_input_ns, gpu_step_ns;
+    struct tml_launch_steps launch; /* whatever the clock */
     struct tml_own_span own[TML_SPAN_NAMES];
     struct tml_window_lead lead;
 };

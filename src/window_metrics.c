@@ -113,6 +113,20 @@ static void measure_device_wait(struct tml_rank_window *rank, const struct tml_s
     rank->gpu_step_ns = tml_ns_add(rank->gpu_step_ns, step.ns);
 }
 
+static void measure_launch(struct tml_rank_window *rank, const struct tml_step_row *row)
+{
+    struct tml_launch_steps *launch = &rank->launch;
+    int64_t forward_ns = row->lead.ns[TML_BOUNDARY_FORWARD_END],
+            optimizer_ns = row->lead.ns[TML_BOUNDARY_OPTIMIZER_BEGIN];
+    if (forward_ns == TML_NS_NONE || optimizer_ns == TML_NS_NONE) {
+        enum tml_reason reason = row->lead.reason ? row->lead.reason : row->gpu_reason;
+        launch->reason = !launch->reason || (reason && reason < launch->reason) ? reason : launch->reason;
+        return;
+    }
+    launch->known++;
+    launch->near_zero += forward_ns < TML_LEAD_NEAR_ZERO_NS && optimizer_ns < TML_LEAD_NEAR_ZERO_NS;
+}
+
 static double ratio(int64_t part_ns, int64_t whole_ns)
 {
     if (part_ns == TML_NS_NONE || whole_ns == TML_NS_NONE || whole_ns <= 0)
@@ -156,6 +170,7 @@ static void measure_rank(struct tml_window *window, size_t index, const struct t
         tml_row_store_get(&rank->run->rows, selection->rows[i * selection->ranks + index], &row);
         measure_row(measuring, &row, window->clock, &rank->instruments);
         measure_device_wait(rank, &row);
+        measure_launch(rank, &row);
         tml_window_own_add(rank, &row, window->clock);
     }
     finish_rank(rank, measuring);

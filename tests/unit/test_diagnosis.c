@@ -122,6 +122,42 @@ static void expect_said(const char *text, const char *part)
     assert_non_null(strstr(text, part));
 }
 
+/* ---- docs/diagnosis.md ---- */
+
+/* Appends `text` with every run of white space and line prefixes as one space: the document wraps its examples. */
+static void add_flat(char *flat, size_t bytes, const char *text)
+{
+    size_t length = strlen(flat);
+    for (; *text && length + 2 < bytes; text++) {
+        bool space = *text == ' ' || *text == '\n';
+        if (!space || (length > 0 && flat[length - 1] != ' '))
+            flat[length++] = space ? ' ' : *text;
+    }
+    flat[length] = '\0';
+}
+
+/* The document shows this very finding as its example. */
+static void expect_documented(const struct tml_finding *finding)
+{
+    static char document[1 << 16], flat[1 << 16];
+    char example[2048] = "";
+    FILE *file = fopen(TRACEML_SOURCE_DIR "/docs/diagnosis.md", "r");
+    assert_non_null(file);
+    document[fread(document, 1, sizeof document - 1, file)] = flat[0] = '\0';
+    fclose(file);
+    add_flat(flat, sizeof flat, document);
+    add_flat(example, sizeof example, tml_finding_status(finding->kind));
+    if (finding->severity > TML_SEVERITY_INFO) {
+        add_flat(example, sizeof example, " ");
+        add_flat(example, sizeof example, tml_severity_word(finding->severity));
+    }
+    add_flat(example, sizeof example, " why ");
+    add_flat(example, sizeof example, finding->summary);
+    add_flat(example, sizeof example, " next ");
+    add_flat(example, sizeof example, finding->action);
+    expect_said(flat, example);
+}
+
 /* ---- Findings ---- */
 
 static void a_loop_in_which_nothing_stands_out_is_balanced(void **state)
@@ -134,6 +170,7 @@ static void a_loop_in_which_nothing_stands_out_is_balanced(void **state)
     expect(&verdict->finding[0], TML_FINDING_BALANCED, TML_SEVERITY_INFO);
     expect_said(verdict->finding[0].summary,
                 "input wait 7 %, compute 85 %, residual 8 % of step time (CPU clock, 30 steps)");
+    expect_documented(&verdict->finding[0]);
 }
 
 static void a_tenth_of_waiting_warns_and_a_fifth_is_critical(void **state)
@@ -163,6 +200,7 @@ static void waiting_inside_the_step_counts_too(void **state)
     write_rank(scene, 0, 1, 30, &times, NULL);
     const struct tml_finding *first = &diagnose(scene)->finding[0];
     expect(first, TML_FINDING_INPUT_BOUND, TML_SEVERITY_CRIT);
+    expect_documented(first);
     assert_int_equal(first->cost_ns, 28 * TML_NS_PER_MS);
     assert_true(fabs(first->share - 28.0 / 126.0) < 1e-9);
 }
@@ -174,6 +212,7 @@ static void time_in_no_phase_is_residual_and_not_called_communication(void **sta
     write_rank(scene, 0, 1, 30, &times, NULL);
     const struct tml_finding *first = &diagnose(scene)->finding[0];
     expect(first, TML_FINDING_RESIDUAL_HEAVY, TML_SEVERITY_CRIT);
+    expect_documented(first);
     assert_null(strstr(first->summary, "ommunication"));
     assert_null(strstr(first->action, "ommunication"));
 }
@@ -218,6 +257,7 @@ static void one_step_beside_the_first_is_warm_up(void **state)
     struct scene *scene = *state;
     write_rank(scene, 0, 1, 1, &fixture_healthy, NULL);
     expect(&diagnose(scene)->finding[0], TML_FINDING_WARMUP, TML_SEVERITY_INFO);
+    expect_documented(&scene->verdict.finding[0]);
     write_rank(scene, 0, 1, 0, &fixture_healthy, NULL);
     expect(&diagnose(scene)->finding[0], TML_FINDING_WARMUP, TML_SEVERITY_INFO);
 }
@@ -228,6 +268,7 @@ static void no_completed_step_is_no_data(void **state)
     fixture_rank(&scene->fixture, &scene->header, NULL, 0);
     const struct tml_finding *first = &diagnose(scene)->finding[0];
     expect(first, TML_FINDING_NO_DATA, TML_SEVERITY_INFO);
+    expect_documented(first);
     expect_said(first->action, "trace_step(model)");
 }
 
@@ -256,6 +297,7 @@ static void forward_never_seen_is_named(void **state)
     expect(&verdict->finding[0], TML_FINDING_INCOMPLETE_DATA, TML_SEVERITY_INFO);
     expect_said(verdict->finding[0].summary, "RESIDUAL-HEAVY, COMPUTE-BOUND (forward: never seen)");
     expect_said(verdict->finding[0].action, "trace_step()");
+    expect_documented(&verdict->finding[0]);
     assert_int_equal(verdict->abstained[0].signal, TML_METRIC_RESIDUAL);
     assert_int_equal(verdict->abstained[0].phase, TRACEML_PHASE_FORWARD);
     static const enum tml_metric nulls[] = {TML_METRIC_FORWARD, TML_METRIC_COMPUTE, TML_METRIC_RESIDUAL};
@@ -430,6 +472,7 @@ static void copies_are_judged_on_the_gpu_clock_and_where_they_are_is_said(void *
     expect(first, TML_FINDING_H2D_BOUND, TML_SEVERITY_CRIT);
     assert_true(fabs(first->share - 24.0 / 88.55) < 1e-9);
     expect_said(first->summary, "18.0 ms before the step, 6.0 ms inside");
+    expect_documented(first);
 }
 
 static void copies_before_the_step_alone_count_too(void **state)
@@ -491,6 +534,7 @@ static void nine_tenths_of_compute_are_compute_bound(void **state)
     write_rank(scene, 0, 1, 30, &times, NULL);
     const struct tml_finding *first = &diagnose(scene)->finding[0];
     expect(first, TML_FINDING_COMPUTE_BOUND, TML_SEVERITY_INFO);
+    expect_documented(first);
     assert_null(strstr(first->summary, "synchronisation"));
     times.residual = 4500;
     write_rank(scene, 0, 1, 30, &times, NULL);
@@ -523,11 +567,128 @@ static void our_own_cost_warns_above_2_percent_and_is_critical_above_10(void **s
         else
             expect(first, TML_FINDING_INSTRUMENTATION_HEAVY, (enum tml_severity)cases[i].severity);
     }
+    expect_documented(&scene->verdict.finding[0]);
+}
+
+/* ---- Launches ---- */
+
+#define ENVIRONMENT(strategy) "{\"python\":\"3.12.1\",\"strategy\":\"" strategy "\"}"
+
+static const struct fixture_times idle_device = {
+    2000, FIXTURE_ABSENT, FIXTURE_ABSENT, FIXTURE_ABSENT, 30000, 36000, 6000, 26000, 500};
+
+#define NO_TIE INT64_MAX
+
+/* A device that lags `lead_us` behind the host at forward's end and optimizer's begin of every step. */
+static void write_leads(struct scene *scene, unsigned rank, unsigned world, uint64_t steps,
+                        const struct fixture_times *times, int64_t lead_us)
+{
+    static struct tml_step_row rows[MOST_ROWS];
+    for (uint64_t step = 1; step <= steps + 1; step++) {
+        struct tml_step_row *row = &rows[step - 1];
+        *row = fixture_gpu_row(step, times, times);
+        row->lead.error_ns = lead_us == NO_TIE ? TML_NS_NONE : 8000;
+        row->lead.reason = lead_us == NO_TIE ? TML_REASON_NO_CLOCK_TIE : TML_REASON_NONE;
+        for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
+            row->lead.ns[boundary] = lead_us == NO_TIE ? TML_NS_NONE : lead_us * 1000;
+    }
+    struct fixture_header header = scene->header;
+    header.rank = rank;
+    header.world = world;
+    header.device = "cuda:0";
+    fixture_rank(&scene->fixture, &header, rows, steps + 1);
+}
+
+/* As the observer would have it: so many steps of each rank went without host synchronisation. */
+static const struct tml_verdict *diagnose_watched(struct scene *scene, uint64_t undisturbed, uint64_t near_zero)
+{
+    diagnose(scene);
+    tml_verdict_free(&scene->verdict);
+    for (size_t i = 0; i < scene->window.rank_count; i++) {
+        struct tml_launch_steps *lead = &scene->window.ranks[i].launch;
+        lead->watched = true;
+        lead->undisturbed = undisturbed;
+        lead->undisturbed_near_zero = near_zero;
+    }
+    assert_true(tml_diagnose(&scene->window, &scene->facts, &scene->verdict));
+    return &scene->verdict;
+}
+
+static const struct tml_finding *launch_bound(const struct tml_verdict *verdict)
+{
+    for (size_t i = 0; i < verdict->findings; i++)
+        if (verdict->finding[i].kind == TML_FINDING_LAUNCH_BOUND)
+            return &verdict->finding[i];
+    return NULL;
+}
+
+static void a_device_that_waits_for_the_host_is_launch_bound(void **state)
+{
+    struct scene *scene = *state;
+    write_leads(scene, 0, 1, 100, &idle_device, 10);
+    const struct tml_finding *found = launch_bound(diagnose_watched(scene, 50, 40));
+    assert_non_null(found);
+    expect(found, TML_FINDING_LAUNCH_BOUND, TML_SEVERITY_WARN);
+    expect_documented(found);
+    assert_true(isnan(found->score));
+    assert_null(launch_bound(diagnose_watched(scene, 50, 39)));
+}
+
+static void a_loop_that_reads_its_loss_in_every_step_is_not_launch_bound(void **state)
+{
+    struct scene *scene = *state;
+    write_leads(scene, 0, 1, 100, &idle_device, 10); /* near zero because the host waited */
+    const struct tml_verdict *verdict = diagnose_watched(scene, 0, 0);
+    assert_null(launch_bound(verdict));
+    assert_false(abstained(verdict, TML_FINDING_LAUNCH_BOUND));
+    assert_null(launch_bound(diagnose_watched(scene, 19, 19)));
+    assert_non_null(launch_bound(diagnose_watched(scene, 20, 20)));
+}
+
+static void launches_come_after_findings_with_a_score(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times late = idle_device, waits = idle_device;
+    late.forward += 12000;
+    waits.backward += 12000;
+    scene->header.environment = ENVIRONMENT("DDP");
+    write_leads(scene, 0, 2, 100, &waits, 10);
+    write_leads(scene, 1, 2, 100, &late, 10);
+    const struct tml_verdict *verdict = diagnose_watched(scene, 50, 50);
+    assert_int_equal(verdict->findings, 2);
+    expect(&verdict->finding[0], TML_FINDING_COMPUTE_STRAGGLER, TML_SEVERITY_WARN);
+    expect(&verdict->finding[1], TML_FINDING_LAUNCH_BOUND, TML_SEVERITY_WARN);
+}
+
+static void launches_are_not_judged_without_the_observer_or_a_tie(void **state)
+{
+    struct scene *scene = *state;
+    write_leads(scene, 0, 1, 100, &idle_device, 10);
+    const struct tml_verdict *verdict = diagnose(scene);
+    assert_true(abstained(verdict, TML_FINDING_LAUNCH_BOUND));
+    expect_said(verdict->finding[0].summary, "LAUNCH-BOUND (host synchronisation is not observed in this version)");
+    write_leads(scene, 0, 1, 100, &idle_device, NO_TIE);
+    expect_said(diagnose(scene)->finding[0].summary, "LAUNCH-BOUND (the clocks of device and host were not tied)");
+}
+
+static void a_device_that_lags_behind_rules_launches_out(void **state)
+{
+    struct scene *scene = *state;
+    write_leads(scene, 0, 1, 100, &idle_device, 50);
+    assert_false(abstained(diagnose(scene), TML_FINDING_LAUNCH_BOUND));
+}
+
+static void one_rank_that_cannot_be_judged_is_enough_to_abstain_on_launches(void **state)
+{
+    struct scene *scene = *state;
+    write_leads(scene, 0, 2, 100, &idle_device, 10);
+    write_leads(scene, 1, 2, 100, &idle_device, NO_TIE);
+    const struct tml_verdict *verdict = diagnose_watched(scene, 50, 50);
+    assert_null(launch_bound(verdict));
+    assert_true(abstained(verdict, TML_FINDING_LAUNCH_BOUND));
 }
 
 /* ---- Ranks that wait for each other ---- */
-
-#define ENVIRONMENT(strategy) "{\"python\":\"3.12.1\",\"strategy\":\"" strategy "\"}"
 
 /* What an all-reduce at the end of backward makes of ranks: the late one waits least there. */
 static void meet_in_backward(struct fixture_times *ranks, unsigned count)
@@ -559,6 +720,7 @@ static void a_rank_with_a_longer_forward_is_named(void **state)
     scene->header.environment = ENVIRONMENT("DDP");
     const struct tml_finding *first = &diagnose_ranks(scene, ranks, 2)->finding[0];
     expect(first, TML_FINDING_COMPUTE_STRAGGLER, TML_SEVERITY_CRIT);
+    expect_documented(first);
     assert_int_equal(first->rank, 1);
     assert_int_equal(first->straggler.victim, 0);
     assert_int_equal(first->cost_ns, 50 * TML_NS_PER_MS);
@@ -589,6 +751,7 @@ static void a_rank_that_waits_for_its_batches_is_named(void **state)
     scene->header.environment = ENVIRONMENT("DDP");
     const struct tml_finding *first = &diagnose_ranks(scene, ranks, 3)->finding[0];
     expect(first, TML_FINDING_INPUT_STRAGGLER, TML_SEVERITY_CRIT);
+    expect_documented(first);
     assert_int_equal(first->rank, 2);
     expect_said(first->action, "compare rank 2 with rank 0: its storage");
 }
@@ -606,6 +769,7 @@ static void a_rank_with_longer_copies_is_named_on_the_gpu_clock_alone(void **sta
         write_rank(scene, rank, 2, 30, &balanced, &ranks[rank]);
     const struct tml_finding *first = &diagnose(scene)->finding[0];
     expect(first, TML_FINDING_H2D_STRAGGLER, TML_SEVERITY_CRIT);
+    expect_documented(first);
     assert_int_equal(first->rank, 1);
     expect(&diagnose_ranks(scene, ranks, 2)->finding[0], TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
 }
@@ -622,6 +786,7 @@ static void a_late_rank_without_a_cause_is_a_straggler(void **state)
     expect(first, TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
     assert_int_equal(first->rank, 0);
     assert_int_equal(first->straggler.named, -1);
+    expect_said(first->action, "traceml.span() around what rank 0 does");
     expect_said(first->summary, "no measured part of rank 0 explains it (at most 20.0 ms more");
 }
 
@@ -634,8 +799,9 @@ static void what_a_rank_does_between_its_steps_is_pointed_at(void **state)
     scene->header.environment = ENVIRONMENT("DDP");
     const struct tml_finding *first = &diagnose_ranks(scene, ranks, 2)->finding[0];
     expect(first, TML_FINDING_STRAGGLER, TML_SEVERITY_CRIT);
+    expect_documented(first);
     assert_int_equal(first->rank, 0);
-    expect_said(first->summary, "rank 0 has 30.0 ms more other before step");
+    expect_said(first->summary, "rank 0 has 30.0 ms more time between steps in no measured phase");
 }
 
 static void a_cause_that_one_of_the_two_did_not_measure_is_not_named(void **state)
@@ -801,6 +967,12 @@ int main(void)
         TEST(nine_tenths_of_compute_are_compute_bound),
         TEST(much_time_before_the_step_speaks_against_compute),
         TEST(our_own_cost_warns_above_2_percent_and_is_critical_above_10),
+        TEST(a_device_that_waits_for_the_host_is_launch_bound),
+        TEST(a_loop_that_reads_its_loss_in_every_step_is_not_launch_bound),
+        TEST(launches_come_after_findings_with_a_score),
+        TEST(launches_are_not_judged_without_the_observer_or_a_tie),
+        TEST(a_device_that_lags_behind_rules_launches_out),
+        TEST(one_rank_that_cannot_be_judged_is_enough_to_abstain_on_launches),
         TEST(a_rank_with_a_longer_forward_is_named),
         TEST(extra_in_backward_names_no_rank),
         TEST(a_rank_that_waits_for_its_batches_is_named),
