@@ -115,6 +115,8 @@ static struct tml_sample absent(const struct tml_step_row *row, unsigned phase, 
         return sample(TML_SAMPLE_OUTSIDE, TML_REASON_PRE_STEP, (int)phase);
     if (!watched(phase, instruments))
         return unwatched(phase, instruments);
+    if (row->flags & TML_STEP_FLAG_PARTIAL) /* it may be among what was lost: no zero */
+        return sample(TML_SAMPLE_MISSING, TML_REASON_RECORDS_LOST, (int)phase);
     if (REQUIRED & (1u << phase))
         return sample(TML_SAMPLE_MISSING, TML_REASON_NEVER_OBSERVED, (int)phase);
     return sample(TML_SAMPLE_ABSENT, TML_REASON_NONE, (int)phase);

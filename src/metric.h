@@ -94,7 +94,19 @@ struct tml_metric_spec {
 
 extern const struct tml_metric_spec tml_metrics[TML_METRIC_COUNT];
 
-/* ---- The three properties ---- */
+/*
+ * ---- The three properties ----
+ *
+ * tests/unit/test_metric_states.c has a row for every combination. Where the contract (value, availability, coverage) left
+ * a choice, it was made so:
+ * - A metric of one region of a phase (input wait before and in the step, H2D before the step) is 0.0 where the phase
+ *   occurs in the other region alone: the ledger adds them up. Only a metric that is named after the phase as such is
+ *   `outside_window` then.
+ * - Copies that somebody bracketed by hand say where they are; of others nothing is known without the observer. So there
+ *   is their time, with coverage unknown, and never a zero.
+ * - A step that lost records has no zeros; what was measured in it counts. With more than 5 % of such steps the metric is
+ *   unavailable, whatever was measured.
+ */
 
 #define TML_AVAILABILITY_LIST(X)                                                                                       \
     X(AVAILABLE, "available")                                                                                          \
@@ -171,11 +183,12 @@ struct tml_sample tml_metric_sample(enum tml_metric metric, const struct tml_ste
 /* Samples of many steps, of one rank or of several. All sums are whole: no order of steps or ranks changes them. */
 struct tml_tally {
     uint64_t steps, state[TML_SAMPLE_MISSING + 1], missing[TML_REASON_COUNT], partial_steps;
+    uint64_t lossy_steps; /* with a value that lost records may belong to: not whole */
     int64_t sum_ns;
     enum tml_reason outside_reason, partial_reason;
     int missing_phase[TML_REASON_COUNT]; /* + 1; the lowest */
     uint64_t occurrences[TML_REGIONS];
-    bool by_hand; /* copies that somebody bracketed, others unseen */
+    bool by_hand; /* known from copies that somebody bracketed, others unseen */
 };
 
 void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct tml_step_row *row,

@@ -23,6 +23,18 @@ static void count_occurrences(struct tml_tally *tally, const struct tml_metric_s
             tally->occurrences[region] += row->cell[region][__builtin_ctz(phases)].count;
 }
 
+/* The step's own record and the one before it give these, whatever else was lost. */
+static bool needs_all_records(const struct tml_metric_spec *spec)
+{
+    return (spec->pre | spec->in | (spec->terms & ~(TML_BIT_ITERATION | TML_BIT_TRACED))) != 0;
+}
+
+/* Copies that nobody would have seen if they had not been bracketed. */
+static bool is_by_hand(const struct tml_metric_spec *spec, const struct tml_instruments *instruments)
+{
+    return !spec->terms && (spec->pre | spec->in) == TML_BIT_H2D && !instruments->observes_copies;
+}
+
 void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct tml_step_row *row,
                    const struct tml_instruments *instruments, const struct tml_sample *sample)
 {
@@ -41,8 +53,10 @@ void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct
         tally->partial_steps++;
         tally->partial_reason = lower(tally->partial_reason, sample->reason);
     }
-    if (!spec->terms && (spec->pre | spec->in) == TML_BIT_H2D && !instruments->observes_copies)
-        tally->by_hand = tally->by_hand || sample->state == TML_SAMPLE_VALUE;
+    if ((row->flags & TML_STEP_FLAG_PARTIAL) && sample->state == TML_SAMPLE_VALUE && needs_all_records(spec))
+        tally->lossy_steps++;
+    if (is_by_hand(spec, instruments) && sample->state <= TML_SAMPLE_ABSENT)
+        tally->by_hand = true;
 }
 
 void tml_tally_merge(struct tml_tally *tally, const struct tml_tally *more)
@@ -55,6 +69,7 @@ void tml_tally_merge(struct tml_tally *tally, const struct tml_tally *more)
         tally->missing_phase[i] = lower_phase(tally->missing_phase[i], more->missing_phase[i]);
     }
     tally->partial_steps += more->partial_steps;
+    tally->lossy_steps += more->lossy_steps;
     tally->sum_ns = tml_ns_add(tally->sum_ns, more->sum_ns);
     tally->outside_reason = lower(tally->outside_reason, more->outside_reason);
     tally->partial_reason = lower(tally->partial_reason, more->partial_reason);
@@ -68,9 +83,10 @@ static void blame(struct tml_metric_status *status, const struct tml_tally *tall
 {
     uint64_t most = 0;
     for (unsigned reason = 0; reason < TML_REASON_COUNT; reason++) {
-        if (tally->missing[reason] <= most)
+        uint64_t steps = tally->missing[reason] + (reason == TML_REASON_RECORDS_LOST ? tally->lossy_steps : 0);
+        if (steps <= most)
             continue;
-        most = tally->missing[reason];
+        most = steps;
         status->reason = (enum tml_reason)reason;
         status->phase = tally->missing_phase[reason] - 1;
     }
@@ -109,7 +125,8 @@ struct tml_metric_status tml_tally_status(const struct tml_tally *tally)
 {
     uint64_t seen = tally->state[TML_SAMPLE_VALUE] + tally->state[TML_SAMPLE_ABSENT];
     uint64_t never = tally->missing[TML_REASON_NEVER_OBSERVED];
-    uint64_t broken = tally->state[TML_SAMPLE_MISSING] + tally->state[TML_SAMPLE_NOT_APPLICABLE] - never;
+    uint64_t broken =
+        tally->state[TML_SAMPLE_MISSING] + tally->state[TML_SAMPLE_NOT_APPLICABLE] - never + tally->lossy_steps;
     struct tml_metric_status status = {
         .value_ns = TML_NS_NONE,
         .phase = -1,
@@ -127,6 +144,9 @@ struct tml_metric_status tml_tally_status(const struct tml_tally *tally)
     } else if (!tml_metric_enough(tally->steps - broken, tally->steps) ||
                (seen == 0 && tally->state[TML_SAMPLE_OUTSIDE] == 0)) {
         unavailable(&status, tally);
+    } else if (tally->by_hand && tally->state[TML_SAMPLE_VALUE] == 0) { /* bracketed elsewhere: that is no zero here */
+        status.availability = TML_UNAVAILABLE;
+        status.reason = TML_REASON_OBSERVER_MISSING;
     } else if (seen == 0) {
         status.coverage = TML_COVERAGE_OUTSIDE_WINDOW;
         status.reason = tally->outside_reason;
