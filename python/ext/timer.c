@@ -75,11 +75,16 @@ static PyObject *timer_of(PyObject *function)
     return count ? PyCell_GET(PyTuple_GET_ITEM(closure, count - 1)) : NULL;
 }
 
-/* The function is held by its caller and holds the timer, which is no variable that anybody assigns to. */
+/* The function is held by its caller and holds its cell. The garbage collector may have emptied that, and Python lets
+ * anybody put something else into it. */
 static PyObject *served(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     PyObject *timer = timer_of(function);
-    return ((struct timer *)timer)->vectorcall(timer, args, nargsf, names);
+    if (!timer) {
+        PyErr_SetString(PyExc_ReferenceError, "the timer of this function is gone");
+        return NULL;
+    }
+    return PyObject_Vectorcall(timer, args, nargsf, names);
 }
 
 static PyObject *core_serve(PyObject *module, PyObject *function)

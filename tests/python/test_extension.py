@@ -165,6 +165,20 @@ def test_a_served_function_does_the_same_from_c_and_from_its_bytecode(run: Run) 
     assert counts(run, "optimizer") == [6]
 
 
+def test_a_served_function_survives_what_is_done_to_its_cell() -> None:
+    timer = _core.Timer(_core.PHASE_OPTIMIZER, "before")
+
+    def function(*args: Any) -> Any:
+        return timer(*args)
+
+    _core.serve(function)
+    function.__closure__[0].cell_contents = lambda *args: args  # type: ignore[index]
+    assert function(*(1, 2)) == (1, 2)
+    del function.__closure__[0].cell_contents  # type: ignore[index]
+    with pytest.raises((ReferenceError, NameError)):
+        function(*(1, 2))
+
+
 def test_a_timer_of_a_model_that_is_gone_says_so() -> None:
     timer = _core.Timer(_core.PHASE_FORWARD, "around", weakref.ref(Model()))
     with pytest.raises(ReferenceError):
