@@ -9,6 +9,7 @@
 #define LABEL_COLUMNS 24
 #define CELL_COLUMNS 12
 #define CELL_BYTES 64
+#define TITLE_COLUMNS 10
 #define NOTE_COLUMNS 24
 #define NOTE_INDENT 6
 
@@ -273,16 +274,18 @@ static void add_head(struct table *table)
         [TRACEML_VERDICT_WITHIN_NOISE] = {"WITHIN NOISE", TML_PAINT_GOOD},
     };
     const struct tml_comparison *comparison = table->comparison;
-    struct tml_text title = {0};
-    tml_text_printf(&title, "compare · old %s · new %s", comparison->side[0].run_name, comparison->side[1].run_name);
+    struct tml_text words = {0}, title = {0};
+    tml_text_printf(&words, "compare · old %s · new %s", comparison->side[0].run_name, comparison->side[1].run_name);
+    tml_text_wrap(&title, tml_text_words(&words), TITLE_COLUMNS, TITLE_COLUMNS, table->style->columns);
     tml_report_paint(table->text, table->style, TML_PAINT_BOLD, "TraceML");
-    tml_text_spaces(table->text, 3);
+    tml_text_spaces(table->text, TITLE_COLUMNS - strlen("TraceML"));
     tml_report_paint(table->text, table->style, TML_PAINT_NONE, tml_text_words(&title));
     tml_text_add(table->text, "\n\n");
     tml_report_paint(table->text, table->style, verdicts[comparison->verdict].paint,
                      verdicts[comparison->verdict].words);
     tml_text_add(table->text, "\n");
-    table->text->failed = table->text->failed || title.failed;
+    table->text->failed = table->text->failed || words.failed || title.failed;
+    tml_text_drop(&words);
     tml_text_drop(&title);
 }
 

@@ -9,6 +9,7 @@
 #include "clock.h"
 
 #define FIRST_BYTES 1024
+#define WHITE_SPACE " \n\r\t" /* a name of somebody else's may hold any */
 
 static bool reserve(struct tml_text *text, size_t more)
 {
@@ -135,8 +136,8 @@ void tml_text_wrap(struct tml_text *text, const char *words, size_t at, size_t i
 {
     bool line_start = true;
     while (*words) {
-        words += strspn(words, " ");
-        size_t bytes = strcspn(words, " "), width = columns_of(words, bytes);
+        words += strspn(words, WHITE_SPACE);
+        size_t bytes = strcspn(words, WHITE_SPACE), width = columns_of(words, bytes);
         if (bytes == 0)
             break;
         if (!line_start && at + 1 + width > columns) {

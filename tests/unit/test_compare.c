@@ -23,6 +23,7 @@ struct sample {
     const char *blocks;          /* ten numbers, of means and of medians; NULL: none */
     unsigned steps;
     const char *environment, *run, *meta; /* members */
+    const char *name;                     /* NULL: "r" */
 };
 
 static const struct sample steady = {
@@ -105,14 +106,15 @@ static size_t print_sample(char *out, size_t bytes, const struct sample *sample)
     }
     int length = snprintf(
         out, bytes,
-        "{\"schema_version\": %s, \"duration_s\": 7, \"meta\": {\"run_name\": \"r\", %s, \"environment\": {%s}},"
+        "{\"schema_version\": %s, \"duration_s\": 7, \"meta\": {\"run_name\": \"%s\", %s, \"environment\": {%s}},"
         "\"primary_diagnosis\": {}, \"run\": {%s}, \"text\": \"\", \"step_time\": {\"diagnosis\": {\"kind\": "
         "\"INPUT_BOUND\", \"status\": \"INPUT-BOUND\", \"severity\": \"crit\", \"summary\": \"waits\"}, \"global\": "
         "{\"window\": {\"steps_analyzed\": %u, \"diagnosis_clock\": \"%s\"}, \"average\": {\"step_time_ms\": %s, "
         "\"step_time_cpu_ms\": %s, \"step_time_gpu_ms\": %s%s%s}, \"median\": {\"step_time_cpu_ms\": {\"idx\": \"0\"}, "
         "\"step_time_gpu_ms\": {\"idx\": \"0\"}}, \"status\": %s}, \"groups\": {\"rows\": {\"0\": {%s}}}}}",
-        sample->schema, sample->meta, sample->environment, sample->run, sample->steps, sample->clock, selected,
-        sample->cpu_ms, sample->gpu_ms, *sample->phases ? ", " : "", sample->phases, sample->status, row);
+        sample->schema, sample->name ? sample->name : "r", sample->meta, sample->environment, sample->run,
+        sample->steps, sample->clock, selected, sample->cpu_ms, sample->gpu_ms, *sample->phases ? ", " : "",
+        sample->phases, sample->status, row);
     assert_true(length > 0 && (size_t)length < bytes);
     return (size_t)length;
 }
@@ -230,7 +232,7 @@ static void test_a_ratio_that_is_not_known_is_not_another_one(void **state)
     assert_json_null(root, "ratios/training_loop/ratio");
     assert_text(root, "ratios/training_loop/reason", "not known of the old run");
     assert_json_null(root, "ratios/framework_runtime/ratio");
-    assert_int_equal(number(root, "ratios/framework_runtime/old"), 106);
+    assert_int_equal(llround(number(root, "ratios/framework_runtime/old")), 106);
 }
 
 static void test_runs_of_other_lengths_say_so_beside_their_ratios(void **state)
@@ -272,8 +274,8 @@ static void test_windows_on_two_clocks_share_the_step_total_alone(void **state)
     new.gpu_ms = "48";
     const struct tml_json *root = compare(scene, &steady, &new);
     assert_text(root, "step_time/clock", "cpu");
-    assert_int_equal(number(root, "step_time/mean/delta"), -50);
-    assert_int_equal(number(root, "metrics/step_time_cpu_ms/delta"), -50);
+    assert_int_equal(llround(number(root, "step_time/mean/delta")), -50);
+    assert_int_equal(llround(number(root, "metrics/step_time_cpu_ms/delta")), -50);
     assert_json_null(root, "metrics/step_time_ms/delta");
     assert_json_null(root, "metrics/forward_ms/delta");
     assert_int_equal(scene->made.verdict, TRACEML_VERDICT_IMPROVEMENT);
@@ -291,7 +293,7 @@ static void test_two_windows_on_the_gpu_are_compared_there(void **state)
     new.spread = "{\"p10\": 79, \"p50\": 80, \"p90\": 81}";
     const struct tml_json *root = compare(scene, &old, &new);
     assert_text(root, "step_time/clock", "gpu");
-    assert_int_equal(number(root, "step_time/mean/delta"), -20);
+    assert_int_equal(llround(number(root, "step_time/mean/delta")), -20);
     assert_int_equal(scene->made.verdict, TRACEML_VERDICT_IMPROVEMENT);
 }
 
@@ -303,11 +305,11 @@ static void test_a_phase_has_old_new_and_delta(void **state)
     struct sample new = steady;
     new.phases = "\"input_wait_ms\": 15.5, \"forward_ms\": 10, \"backward_ms\": 20, \"optimizer_ms\": 5";
     const struct tml_json *root = compare(scene, &steady, &new);
-    assert_int_equal(number(root, "metrics/input_wait_ms/old"), 60);
+    assert_int_equal(llround(number(root, "metrics/input_wait_ms/old")), 60);
     assert_int_equal(llround(number(root, "metrics/input_wait_ms/new") * 10), 155);
     assert_int_equal(llround(number(root, "metrics/input_wait_ms/delta") * 10), -445);
     assert_text(root, "metrics/input_wait_ms/clock", "cpu");
-    assert_int_equal(number(root, "metrics/forward_ms/delta"), 0);
+    assert_int_equal(llround(number(root, "metrics/forward_ms/delta")), 0);
     assert_says(scene, "-44.5 ms     -74.2 %");
 }
 
@@ -328,8 +330,8 @@ static void test_null_is_no_delta_and_keeps_its_state(void **state)
     assert_text(root, "metrics/forward_ms/new_status/reason", "never_observed");
     assert_text(root, "metrics/h2d_ms/new_status/coverage", "outside_window");
     assert_json_null(root, "metrics/h2d_ms/delta");
-    assert_int_equal(number(root, "metrics/backward_ms/new"), 0);
-    assert_int_equal(number(root, "metrics/backward_ms/delta"), -20);
+    assert_int_equal(llround(number(root, "metrics/backward_ms/new")), 0);
+    assert_int_equal(llround(number(root, "metrics/backward_ms/delta")), -20);
     assert_says(scene, "new: never seen");
 }
 
@@ -491,8 +493,8 @@ static void test_switches_that_changed_together_are_all_named(void **state)
     const struct tml_json *root = compare(scene, &steady, &new);
     const struct tml_json *first = tml_json_first(tml_compare_at(root, "changed"));
     assert_text(first, "name", "loader.workers");
-    assert_int_equal(number(first, "old"), 0);
-    assert_int_equal(number(first, "new"), 4);
+    assert_int_equal(llround(number(first, "old")), 0);
+    assert_int_equal(llround(number(first, "new")), 4);
     assert_text(tml_json_next(first), "name", "loader.pin_memory");
     assert_true(tml_json_next(tml_json_next(first)) == NULL);
     assert_says(scene, "change loader workers 4 (was 0), loader pin memory true (was false)");
@@ -555,11 +557,11 @@ static void test_dataloader_ms_is_the_hosts_fetch_and_never_input_wait(void **st
     for (size_t i = 0; i < 3; i++) {
         struct sample old = legacy(schemas[i], "\"total_step_ms\": 80, \"dataloader_ms\": 30, \"forward_ms\": 4");
         const struct tml_json *root = compare(scene, &old, &steady);
-        assert_int_equal(number(root, "metrics/dataloader_fetch_cpu_ms/old"), 30);
+        assert_int_equal(llround(number(root, "metrics/dataloader_fetch_cpu_ms/old")), 30);
         assert_json_null(root, "metrics/input_wait_ms/old");
         assert_json_null(root, "metrics/input_wait_ms/delta");
-        assert_int_equal(number(root, "metrics/step_time_cpu_ms/old"), 80);
-        assert_int_equal(number(root, "metrics/forward_ms/delta"), 6);
+        assert_int_equal(llround(number(root, "metrics/step_time_cpu_ms/old")), 80);
+        assert_int_equal(llround(number(root, "metrics/forward_ms/delta")), 6);
         assert_text(root, "reason", "noise_unknown");
     }
 }
@@ -570,13 +572,13 @@ static void test_step_time_of_1_6_is_the_traced_step(void **state)
     struct sample old = legacy("1.6", "\"total_step_ms\": 80, \"input_wait_ms\": 60, \"traced_step_time_ms\": 1");
     old.selected_ms = "20";
     const struct tml_json *root = compare(scene, &old, &steady);
-    assert_int_equal(number(root, "metrics/traced_step_time_ms/old"), 20);
-    assert_int_equal(number(root, "metrics/step_time_ms/old"), 80);
-    assert_int_equal(number(root, "metrics/input_wait_ms/old"), 60);
+    assert_int_equal(llround(number(root, "metrics/traced_step_time_ms/old")), 20);
+    assert_int_equal(llround(number(root, "metrics/step_time_ms/old")), 80);
+    assert_int_equal(llround(number(root, "metrics/input_wait_ms/old")), 60);
     old.clock = "gpu";
     root = compare(scene, &old, &steady);
     assert_json_null(root, "metrics/step_time_ms/old");
-    assert_int_equal(number(root, "step_time/mean/old"), 80);
+    assert_int_equal(llround(number(root, "step_time/mean/old")), 80);
     assert_text(root, "step_time/clock", "cpu");
 }
 
@@ -589,7 +591,7 @@ static void test_zero_before_1_7_may_be_not_measured(void **state)
     assert_text(root, "metrics/h2d_ms/old_status/reason", "zero_or_unmeasured");
     old = legacy("1.7", "\"h2d_ms\": 0.0");
     root = compare(scene, &old, &steady);
-    assert_int_equal(number(root, "metrics/h2d_ms/old"), 0);
+    assert_int_equal(llround(number(root, "metrics/h2d_ms/old")), 0);
 }
 
 static void test_a_table_of_two_clocks_is_compared_with_nothing(void **state)
@@ -609,7 +611,7 @@ static void test_a_table_of_two_clocks_is_compared_with_nothing(void **state)
     assert_json_null(root, "old/diagnosis_clock");
     assert_json_null(root, "metrics/forward_ms/old");
     assert_text(root, "metrics/forward_ms/old_status/reason", "clocks_mixed");
-    assert_int_equal(number(root, "metrics/dataloader_fetch_cpu_ms/old"), 30);
+    assert_int_equal(llround(number(root, "metrics/dataloader_fetch_cpu_ms/old")), 30);
 }
 
 /* ---- Input that cannot be used ---- */
@@ -760,9 +762,9 @@ static void test_two_run_directories_are_analysed_and_compared(void **state)
     const struct tml_json *root = compare_paths(scene, scene->fixture.directory, other.directory, 5);
     assert_int_equal(scene->made.verdict, TRACEML_VERDICT_IMPROVEMENT);
     assert_int_equal(scene->made.limit, TRACEML_LIMIT_WITHIN);
-    assert_int_equal(number(root, "metrics/input_wait_ms/delta"), -48);
-    assert_int_equal(number(root, "metrics/forward_ms/delta"), 0);
-    assert_int_equal(number(root, "old/steps_analyzed"), 60);
+    assert_int_equal(llround(number(root, "metrics/input_wait_ms/delta")), -48);
+    assert_int_equal(llround(number(root, "metrics/forward_ms/delta")), 0);
+    assert_int_equal(llround(number(root, "old/steps_analyzed")), 60);
     /* Both by the parts and by the quantiles. */
     assert_text(root, "step_time/mean/verdict", "improvement");
     assert_text(root, "step_time/median/verdict", "improvement");
@@ -852,6 +854,17 @@ static void test_the_text_keeps_to_its_width_and_to_ascii(void **state)
     }
 }
 
+static void test_a_name_of_somebody_elses_steers_neither_lines_nor_the_terminal(void **state)
+{
+    struct scene *scene = *state;
+    struct sample old = steady;
+    old.name = "a\\nREGRESSION\\n\\u001b[31m";
+    old.environment = "\"torch\": \"1\\nREGRESSION\"";
+    compare(scene, &old, &steady);
+    assert_true(strchr(scene->made.text, '\033') == NULL);
+    assert_true(strstr(scene->made.text, "\nREGRESSION") == NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
@@ -895,6 +908,7 @@ int main(void)
         TEST(test_both_files_are_written_without_colour),
         TEST(test_a_place_that_cannot_be_written_is_named),
         TEST(test_the_text_keeps_to_its_width_and_to_ascii),
+        TEST(test_a_name_of_somebody_elses_steers_neither_lines_nor_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
