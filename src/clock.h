@@ -31,4 +31,13 @@ static inline int64_t tml_now_ns(void)
     return (int64_t)now.tv_sec * TML_NS_PER_S + now.tv_nsec;
 }
 
+/* Sums stay at the ends of int64: only a made-up file gets there. */
+static inline int64_t tml_ns_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN + 1 : INT64_MAX;
+    return sum;
+}
+
 #endif

@@ -160,6 +160,9 @@ const char *tml_percent(double share, char out[TML_PERCENT_BYTES]);
 /* "H2D-BOUND (copies are not observed), INPUT-BOUND, RESIDUAL-HEAVY (forward: seen in 1 of 30 steps)" */
 void tml_abstentions_say(struct tml_text *text, const struct tml_verdict *verdict, const struct tml_window *window);
 
+/* "between steps 1.2 s, 61 % of the loop: 238 ms before each of 3 new epochs, ...": not with a count of 0. */
+void tml_between_say(struct tml_text *text, const struct tml_run_facts *facts);
+
 /* ---- Shared by the files of this noun ---- */
 
 const struct tml_rule *tml_rule_of(enum tml_finding_kind kind);
@@ -188,6 +191,12 @@ void tml_finding_say_straggler(struct tml_text *summary, struct tml_text *action
 void tml_finding_say_none(struct tml_text *summary, struct tml_text *action, const struct tml_finding *finding,
                           const struct tml_window *window, const struct tml_run_facts *facts,
                           const struct tml_verdict *verdict);
+/* Where much of the time lies between steps: adds that to the summary; advises on it and says true. */
+void tml_between_add(struct tml_text *summary, const struct tml_window *window, const struct tml_run_facts *facts);
+bool tml_between_advise(struct tml_text *action, const struct tml_window *window, const struct tml_run_facts *facts);
+/* There are workers, more than one epoch was seen, and each starts them anew. */
+bool tml_restarts_workers(const struct tml_run_facts *facts);
+void tml_advise_persistent_workers(struct tml_text *action, const struct tml_run_facts *facts);
 /* "128.0 of 200.4 ms"; "GPU clock, 275 steps" */
 void tml_finding_say_of(struct tml_text *text, int64_t part_ns, int64_t whole_ns);
 void tml_finding_say_steps(struct tml_text *text, const struct tml_window *window);

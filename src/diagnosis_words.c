@@ -78,13 +78,6 @@ static void sum_input(struct tml_text *text, const struct tml_finding *finding, 
                         tml_reason_words(window->clock_reason));
 }
 
-/* The workers start anew with every iterator: a remedy only where several epochs and workers were seen. */
-static bool restarts_workers(const struct tml_window *window, const struct tml_run_facts *facts)
-{
-    return window->first_fetches_kept && facts->epochs_begun > 1 && facts->loader.workers > 0 &&
-           facts->loader.persistent_workers == 0;
-}
-
 static void say_more_workers(struct tml_text *text, const struct tml_run_facts *facts)
 {
     int64_t workers = facts->loader.workers, cores = facts->cores;
@@ -106,10 +99,8 @@ static void say_more_workers(struct tml_text *text, const struct tml_run_facts *
 
 static void advise_input(struct tml_text *text, const struct tml_window *window, const struct tml_run_facts *facts)
 {
-    if (restarts_workers(window, facts))
-        tml_text_printf(text,
-                        "set persistent_workers=True: the %" PRId64 " workers start anew in each of %" PRId64 " epochs",
-                        facts->loader.workers, facts->epochs_begun);
+    if (window->first_fetches_kept && tml_restarts_workers(facts))
+        tml_advise_persistent_workers(text, facts);
     else if (window->first_fetches_kept)
         tml_text_add(text, "keep one iterator alive: nearly every step begins a new one");
     else if (facts->loader.workers >= 0)
@@ -208,7 +199,7 @@ static void advise_compute(struct tml_text *text, const struct tml_window *windo
     const char *with = facts->python ? " (torch.profiler)" : "";
     if (window->rank_count > 1)
         tml_text_printf(text, "profile one step%s: how much of backward is waiting for other ranks", with);
-    else
+    else if (!tml_between_advise(text, window, facts))
         tml_text_printf(text, "nothing to repair around the model; for more speed profile the model itself%s", with);
 }
 
@@ -276,6 +267,8 @@ bool tml_finding_say(struct tml_finding *finding, const struct tml_window *windo
 {
     struct tml_text summary = {0}, action = {0};
     say(&summary, &action, finding, window, facts, verdict);
+    if (finding->severity == TML_SEVERITY_INFO && finding->kind >= TML_FINDING_INCOMPLETE_DATA)
+        tml_between_add(&summary, window, facts);
     finding->summary = tml_text_take(&summary);
     finding->action = tml_text_take(&action);
     return finding->summary && finding->action;

@@ -47,8 +47,10 @@ static void sum_balanced(struct tml_text *text, const struct tml_window *window,
     tml_text_add(text, ")");
 }
 
-static void advise_balanced(struct tml_text *text, const struct tml_run_facts *facts)
+static void advise_balanced(struct tml_text *text, const struct tml_window *window, const struct tml_run_facts *facts)
 {
+    if (tml_between_advise(text, window, facts))
+        return;
     tml_text_printf(text, "nothing to repair here; for more speed profile %s",
                     facts->python ? "the model itself (torch.profiler)" : "the work itself");
 }
@@ -177,7 +179,7 @@ static void advise_phase(struct tml_text *text, const struct tml_abstention *abs
         tml_text_printf(text, "run the %s inside the trace_step() block", phase);
 }
 
-static void advise_incomplete(struct tml_text *text, const struct tml_run_facts *facts,
+static void advise_incomplete(struct tml_text *text, const struct tml_window *window, const struct tml_run_facts *facts,
                               const struct tml_verdict *verdict)
 {
     const struct tml_abstention *abstention = most_useful(verdict);
@@ -188,11 +190,11 @@ static void advise_incomplete(struct tml_text *text, const struct tml_run_facts 
         tml_text_add(text, "trace every rank: call init() and trace_step() on all of them, into one run directory");
     else if (use_of(abstention) >= 2)
         advise_phase(text, abstention, facts->python);
-    else if (abstention->reason == TML_REASON_OBSERVER_MISSING)
+    else if (abstention->reason != TML_REASON_OBSERVER_MISSING)
+        tml_text_add(text, "see what was lost below, and run again without its cause");
+    else if (!tml_between_advise(text, window, facts))
         tml_text_add(text, "nothing to repair in the script: this version cannot tell copies to the device from "
                            "residual time");
-    else
-        tml_text_add(text, "see what was lost below, and run again without its cause");
 }
 
 /* ---- Too little ---- */
@@ -241,11 +243,11 @@ void tml_finding_say_none(struct tml_text *summary, struct tml_text *action, con
     switch (finding->kind) {
     case TML_FINDING_BALANCED:
         sum_balanced(summary, window, verdict);
-        advise_balanced(action, facts);
+        advise_balanced(action, window, facts);
         break;
     case TML_FINDING_INCOMPLETE_DATA:
         sum_incomplete(summary, window, verdict);
-        advise_incomplete(action, facts, verdict);
+        advise_incomplete(action, window, facts, verdict);
         break;
     case TML_FINDING_WARMUP:
         sum_warmup(summary, window);

@@ -103,8 +103,10 @@ static struct tml_sample unwatched(unsigned phase, const struct tml_instruments 
 {
     if (phase == TRACEML_PHASE_H2D && !instruments->cuda)
         return sample(TML_SAMPLE_NOT_APPLICABLE, TML_REASON_NO_CUDA, (int)phase);
-    return sample(TML_SAMPLE_MISSING,
-                  phase == TRACEML_PHASE_H2D ? TML_REASON_OBSERVER_MISSING : TML_REASON_HOOK_NOT_INSTALLED, (int)phase);
+    enum tml_reason reason = phase == TRACEML_PHASE_H2D              ? TML_REASON_OBSERVER_MISSING
+                             : TML_OCCASIONAL_PHASES & (1u << phase) ? TML_REASON_NO_SPAN
+                                                                     : TML_REASON_HOOK_NOT_INSTALLED;
+    return sample(TML_SAMPLE_MISSING, reason, (int)phase);
 }
 
 /* The phase did not occur in this region of this step. `whole`: occurrences before the step count as "elsewhere". */

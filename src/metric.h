@@ -30,6 +30,8 @@
 #define TML_BIT_EVALUATION (1u << TRACEML_PHASE_EVALUATION)
 #define TML_BIT_CHECKPOINT (1u << TRACEML_PHASE_CHECKPOINT)
 #define TML_BIT_USER (1u << TRACEML_PHASE_USER)
+/* Nobody can watch for these but who opens their spans: until the first one of a run, none is no zero. */
+#define TML_OCCASIONAL_PHASES (TML_BIT_EVALUATION | TML_BIT_CHECKPOINT | TML_BIT_USER)
 #define TML_BIT_INSIDE (TML_BIT_FETCH | TML_BIT_H2D | TML_BIT_COMPUTE)
 
 /*

@@ -30,7 +30,12 @@
     X(RECORDS_LOST, "records_lost", "records were lost")                                                               \
     X(NO_STEPS, "no_steps", "no completed steps")                                                                      \
     X(STRATEGY_UNKNOWN, "strategy_unknown", "how the ranks train together is not known")                               \
-    X(RANKS_MISSING, "ranks_missing", "other ranks recorded no steps")
+    X(RANKS_MISSING, "ranks_missing", "other ranks recorded no steps")                                                 \
+    X(NO_SPAN, "no_span", "no span of this kind in the run")                                                           \
+    X(NO_END, "no_end", "the run's end was not recorded")                                                              \
+    X(STILL_RUNNING, "still_running", "the run is still going")                                                        \
+    X(NOT_REPORTED, "not_reported", "the program did not say")                                                         \
+    X(VARIES, "varies", "not the same in every step")
 
 enum tml_reason {
 #define TML_X(name, key, words) TML_REASON_##name,

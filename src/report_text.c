@@ -157,12 +157,15 @@ static void steps(const struct tml_analysis *analysis, char *out, size_t bytes)
                  analysis->facts.completed == 1 ? "" : "s");
 }
 
-static void duration(const struct tml_run_facts *facts, char out[TML_TEXT_MS_BYTES])
+/* Of the training loop: the one duration that a killed run has, too. */
+static void duration(const struct tml_run_facts *facts, char *out, size_t bytes)
 {
-    double s = facts->session_s;
-    if (isnan(s) && facts->training_loop_ns != TML_NS_NONE)
-        s = (double)facts->training_loop_ns / TML_NS_PER_S;
-    tml_text_format_s(out, s);
+    char value[TML_TEXT_MS_BYTES];
+    *out = '\0';
+    if (facts->training_loop_ns == TML_NS_NONE)
+        return;
+    tml_text_format_s(value, (double)facts->training_loop_ns / TML_NS_PER_S);
+    snprintf(out, bytes, "loop %s", value);
 }
 
 static void add_title(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
@@ -181,7 +184,7 @@ static void add_title(struct tml_text *text, const struct tml_analysis *analysis
     }
     steps(analysis, part, sizeof part);
     add_part(text, style, &at, part);
-    duration(facts, part);
+    duration(facts, part, sizeof part);
     if (*part)
         add_part(text, style, &at, part);
     add_part(text, style, &at, ending(facts, part, sizeof part));

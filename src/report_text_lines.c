@@ -148,7 +148,8 @@ static void say_warmup(struct tml_text *words, const struct tml_analysis *analys
     if (analysis->window.first_fetches_kept)
         tml_text_add(words, "first step as warm-up; nearly every step has a first fetch, so those stay");
     else if (first_ns != TML_NS_NONE && steps > 1)
-        tml_text_printf(words, "first step and %" PRIu64 " with the first fetch of an iterator as warm-up", steps - 1);
+        tml_text_printf(words, "first step, and %" PRIu64 " step%s with the first fetch of an iterator, as warm-up",
+                        steps - 1, plural(steps - 1));
     else if (first_ns != TML_NS_NONE)
         tml_text_add(words, "first step as warm-up");
     else if (steps > 0)
@@ -167,17 +168,31 @@ static void add_apart(struct tml_text *text, const struct tml_analysis *analysis
     say_warmup(&words, analysis);
     if (facts->aborted > 0) {
         next_part(&words);
-        tml_text_printf(&words, "%" PRIu64 " step%s that an exception left", facts->aborted, plural(facts->aborted));
+        tml_text_printf(&words, "%" PRIu64 " step%s ended by an exception, in no average", facts->aborted,
+                        plural(facts->aborted));
     }
     if (facts->folded > 0) {
         next_part(&words);
-        tml_text_printf(&words, "%" PRIu64 " older steps, kept as totals", facts->folded);
+        tml_text_printf(&words, "%" PRIu64 " older step%s, kept as totals", facts->folded, plural(facts->folded));
     }
     if (facts->restarts > 0) {
         next_part(&words);
         tml_text_printf(&words, "%u earlier attempt%s of this run", facts->restarts, plural(facts->restarts));
     }
     say(text, style, "apart", &words);
+}
+
+/* ---- loop ---- */
+
+/* What no window holds: it lies before steps that are apart as warm-up. */
+static void add_between(struct tml_text *text, const struct tml_analysis *analysis, const struct tml_text_style *style)
+{
+    const struct tml_run_facts *facts = &analysis->facts;
+    const struct tml_between *between = &facts->between;
+    struct tml_text words = {0};
+    if (between->count > 0 && !analysis->window.first_fetches_kept)
+        tml_between_say(&words, facts);
+    say(text, style, "loop", &words);
 }
 
 /* ---- run ---- */
@@ -200,6 +215,8 @@ static void add_run(struct tml_text *text, const struct tml_analysis *analysis, 
 {
     const struct tml_run_facts *facts = &analysis->facts;
     struct tml_text words = {0};
+    if (isnan(facts->process_s))
+        tml_text_printf(&words, "process n/a (%s)", tml_reason_words(facts->end_gap));
     say_seconds(&words, "process", facts->process_s);
     say_ns(&words, "training loop", facts->training_loop_ns, true);
     say_ns(&words, "steps", facts->step_total_ns[TML_CLOCK_CPU], true);
@@ -293,6 +310,7 @@ void tml_report_lines(struct tml_text *text, const struct tml_analysis *analysis
         add_spread(text, analysis, style);
     }
     add_apart(text, analysis, style);
+    add_between(text, analysis, style);
     add_run(text, analysis, style);
     add_lost(text, analysis, style);
     if (analysis->facts.running)

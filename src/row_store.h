@@ -18,15 +18,6 @@
 /* No time of a row is longer, so that the sum of a row's parts cannot overflow; 36 years. */
 #define TML_ROW_LIMIT_NS (INT64_C(1) << 60)
 
-/* Sums over rows stay at the ends of int64: only a made-up file gets there. */
-static inline int64_t tml_ns_add(int64_t a, int64_t b)
-{
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
-        return a < 0 ? INT64_MIN + 1 : INT64_MAX;
-    return sum;
-}
-
 /* sum / count, to the nearest ns. */
 static inline int64_t tml_ns_mean(int64_t sum, uint64_t count)
 {

@@ -226,19 +226,49 @@ static int64_t step_total(const struct tml_rank_run *rank, enum tml_clock clock)
     return tml_ns_add(traced->sum_ns, fetch->sum_ns);
 }
 
+/* The loop begins where the first batch is asked for: the wait for it is one of the steps' waits, too. */
+static int64_t training_loop(const struct tml_rank_run *rank)
+{
+    if (rank->totals.last_end_ns == 0)
+        return TML_NS_NONE;
+    int64_t fetch_ns = TML_NS_NONE, steps_ns = step_total(rank, TML_CLOCK_CPU);
+    if (rank->warmup.has_first)
+        fetch_ns = rank->warmup.first.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].exclusive_ns[TML_CLOCK_CPU];
+    int64_t loop_ns = tml_ns_add(rank->totals.last_end_ns, fetch_ns == TML_NS_NONE ? 0 : fetch_ns);
+    return steps_ns > loop_ns ? steps_ns : loop_ns; /* the first row may have been folded, its fetch with it */
+}
+
+static void gather_between(const struct tml_rank_run *rank, struct tml_run_facts *facts)
+{
+    const struct tml_between *its = &rank->totals.sums->between;
+    int64_t loop_ns = training_loop(rank);
+    bool watched = (tml_rank_armed(rank) | tml_rank_seen(rank)) & (1u << TRACEML_PHASE_DATALOADER_FETCH);
+    if (!watched || loop_ns == TML_NS_NONE)
+        return;
+    double share = (double)its->total_ns / (double)loop_ns;
+    if (!isnan(facts->between_share) && share <= facts->between_share)
+        return;
+    facts->between = *its;
+    facts->between_share = share;
+}
+
 static void gather_denominators(const struct tml_run *run, struct tml_run_facts *facts)
 {
     facts->process_s = seconds(tml_json_get(run->manifest, "process_s"));
-    facts->session_s = NAN;
+    facts->session_s = facts->between_share = NAN;
     facts->training_loop_ns = facts->evaluation_ns = facts->checkpoint_ns = facts->input_wait_ns = TML_NS_NONE;
     facts->step_total_ns[TML_CLOCK_CPU] = facts->step_total_ns[TML_CLOCK_GPU] = TML_NS_NONE;
     facts->epochs_begun = -1;
+    facts->end_gap = facts->running              ? TML_REASON_STILL_RUNNING
+                     : facts->ranks_unclosed > 0 ? TML_REASON_NO_END
+                                                 : TML_REASON_NOT_REPORTED;
     for (size_t i = 0; i < run->rank_count; i++) {
         const struct tml_rank_run *rank = &run->ranks[i];
         const struct tml_rank_totals *totals = &rank->totals;
         larger_s(&facts->process_s, seconds(tml_json_get(end_of(rank, "run"), "process_s")));
         larger_s(&facts->session_s, seconds(end_of(rank, "after_s")));
-        larger(&facts->training_loop_ns, totals->last_end_ns ? totals->last_end_ns : TML_NS_NONE);
+        larger(&facts->training_loop_ns, training_loop(rank));
+        gather_between(rank, facts);
         larger(&facts->evaluation_ns, watched_sum(rank, TRACEML_PHASE_EVALUATION));
         larger(&facts->checkpoint_ns, watched_sum(rank, TRACEML_PHASE_CHECKPOINT));
         larger(&facts->input_wait_ns, watched_sum(rank, TRACEML_PHASE_DATALOADER_FETCH));

@@ -49,11 +49,14 @@ struct tml_run_facts {
 
     /* Denominators, each the largest over ranks: never one for another. */
     double process_s, session_s;
-    int64_t training_loop_ns; /* from the first step's begin to the last step's end */
+    enum tml_reason end_gap;  /* why what only an end line says is not known, where it is not */
+    int64_t training_loop_ns; /* from the first fetch to the last step's end: never less than the steps in it */
     int64_t step_total_ns[TML_CLOCKS], evaluation_ns, checkpoint_ns, input_wait_ns; /* on the host; TML_NS_NONE */
     uint64_t completed, aborted, folded, microbatches;
     int64_t epochs_begun; /* -1: unknown */
     uint64_t warmup_steps;
+    struct tml_between between; /* of the rank whose loop it takes most of */
+    double between_share;       /* of that rank's training loop; NAN where no fetch was watched, or no loop is known */
     unsigned restarts;
 
     uint64_t losses[TML_LOSS_COUNT], losses_total; /* summed over ranks */

@@ -10,8 +10,7 @@
 #include "json.h"
 #include "process.h"
 #include "run_dir.h"
-
-#define SCHEMA_VERSION "2.0"
+#include "summary.h"
 
 void tml_session_utc_now(char *text, size_t bytes)
 {
@@ -85,7 +84,7 @@ void tml_session_add_header(struct tml_session_files *files)
     tml_json_writer_heap(&writer, 0);
     tml_json_begin_object(&writer, NULL);
     tml_json_begin_object(&writer, "header");
-    tml_json_write_raw(&writer, "schema_version", SCHEMA_VERSION);
+    tml_json_write_raw(&writer, "schema_version", TML_SCHEMA_VERSION_TEXT);
     tml_json_write_string(&writer, "traceml_version", traceml_version());
     tml_json_write_string(&writer, "run_name", run_name(files));
     tml_json_write_string(&writer, "program", files->program);
@@ -165,7 +164,7 @@ enum traceml_status tml_session_write_manifest(struct tml_session_files *files, 
     tml_session_utc_now(now, sizeof now);
     tml_json_writer_heap(&writer, 2);
     tml_json_begin_object(&writer, NULL);
-    tml_json_write_raw(&writer, "schema_version", SCHEMA_VERSION);
+    tml_json_write_raw(&writer, "schema_version", TML_SCHEMA_VERSION_TEXT);
     tml_json_write_string(&writer, "traceml_version", traceml_version());
     tml_json_write_string(&writer, "run_name", run_name(files));
     tml_json_write_string(&writer, "program", files->program);

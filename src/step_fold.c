@@ -52,6 +52,7 @@ const struct tml_sketch *tml_step_fold_cell(const struct tml_step_fold *fold, en
 void tml_step_fold_clear(struct tml_step_fold *fold)
 {
     fold->first = fold->last = fold->count = fold->aborted = fold->microbatches = 0;
+    fold->between = (struct tml_between){0};
     for (unsigned i = 0; i < TML_STEP_FOLD_METRICS; i++)
         if (fold->metric[i].count > 0) /* leaves pages alone that were never written */
             memset(&fold->metric[i], 0, sizeof fold->metric[i]);
@@ -74,6 +75,27 @@ static void add_cell(struct tml_step_fold *fold, unsigned region, unsigned phase
     }
 }
 
+static int64_t pre_step_ns(const struct tml_step_row *row, unsigned phase)
+{
+    int64_t ns = row->cell[TML_REGION_PRE][phase].exclusive_ns[TML_CLOCK_CPU];
+    return ns == TML_NS_NONE ? 0 : ns;
+}
+
+/* The first iteration has no beginning: what was before it is start-up. */
+static void add_between(struct tml_between *between, const struct tml_step_row *row)
+{
+    const int64_t *term_ns = row->term_ns[TML_CLOCK_CPU];
+    if (!(row->flags & TML_STEP_FLAG_FIRST_FETCH) || term_ns[TML_TERM_ITERATION] == TML_NS_NONE ||
+        term_ns[TML_TERM_TRACED_STEP] == TML_NS_NONE)
+        return;
+    between->count++;
+    between->total_ns = tml_ns_add(between->total_ns, term_ns[TML_TERM_ITERATION] - term_ns[TML_TERM_TRACED_STEP]);
+    between->fetch_ns = tml_ns_add(between->fetch_ns, pre_step_ns(row, TRACEML_PHASE_DATALOADER_FETCH));
+    between->spans_ns = tml_ns_add(between->spans_ns, pre_step_ns(row, TRACEML_PHASE_EVALUATION) +
+                                                          pre_step_ns(row, TRACEML_PHASE_CHECKPOINT) +
+                                                          pre_step_ns(row, TRACEML_PHASE_USER));
+}
+
 void tml_step_fold_add(struct tml_step_fold *fold, const struct tml_step_row *row)
 {
     widen(fold, row->step, row->step);
@@ -83,6 +105,7 @@ void tml_step_fold_add(struct tml_step_fold *fold, const struct tml_step_row *ro
     }
     fold->count++;
     fold->microbatches += row->microbatches;
+    add_between(&fold->between, row);
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             tml_sketch_add(&fold->metric[term_index(clock, term)], row->term_ns[clock][term]);
@@ -99,6 +122,10 @@ void tml_step_fold_merge(struct tml_step_fold *fold, const struct tml_step_fold 
     fold->count += other->count;
     fold->aborted += other->aborted;
     fold->microbatches += other->microbatches;
+    fold->between.count += other->between.count;
+    fold->between.total_ns = tml_ns_add(fold->between.total_ns, other->between.total_ns);
+    fold->between.fetch_ns = tml_ns_add(fold->between.fetch_ns, other->between.fetch_ns);
+    fold->between.spans_ns = tml_ns_add(fold->between.spans_ns, other->between.spans_ns);
     for (unsigned i = 0; i < TML_STEP_FOLD_METRICS; i++)
         tml_sketch_merge(&fold->metric[i], &other->metric[i]);
 }
@@ -114,6 +141,18 @@ static bool is_written(const struct tml_step_fold *fold, unsigned index)
     return sketch->count > 0;
 }
 
+static void write_between(struct tml_json_writer *writer, const struct tml_between *between)
+{
+    if (between->count == 0)
+        return;
+    tml_json_begin_object(writer, "between");
+    tml_json_write_uint(writer, "count", between->count);
+    tml_json_write_ns_as_ms(writer, "total_ms", between->total_ns);
+    tml_json_write_ns_as_ms(writer, "fetch_ms", between->fetch_ns);
+    tml_json_write_ns_as_ms(writer, "spans_ms", between->spans_ns);
+    tml_json_end_object(writer);
+}
+
 static size_t write_line(const struct tml_step_fold *fold, char *line, size_t bytes, unsigned most_buckets)
 {
     struct tml_json_writer writer;
@@ -125,6 +164,7 @@ static size_t write_line(const struct tml_step_fold *fold, char *line, size_t by
     tml_json_write_uint(&writer, "count", fold->count);
     tml_json_write_uint(&writer, "aborted", fold->aborted);
     tml_json_write_uint(&writer, "microbatches", fold->microbatches);
+    write_between(&writer, &fold->between);
     tml_json_begin_object(&writer, "metrics");
     for (unsigned i = 0; i < TML_STEP_FOLD_METRICS && !writer.failed; i++) {
         char name[NAME_BYTES];
@@ -151,6 +191,15 @@ size_t tml_step_fold_write(const struct tml_step_fold *fold, char *line, size_t 
     return length;
 }
 
+/* Not in older files, nor where no iterator began. */
+static bool read_between(const struct tml_json *value, struct tml_between *between)
+{
+    return !value || (tml_json_uint(tml_json_get(value, "count"), &between->count) &&
+                      tml_json_ms_as_ns(tml_json_get(value, "total_ms"), &between->total_ns) &&
+                      tml_json_ms_as_ns(tml_json_get(value, "fetch_ms"), &between->fetch_ns) &&
+                      tml_json_ms_as_ns(tml_json_get(value, "spans_ms"), &between->spans_ns));
+}
+
 static bool read_metrics(const struct tml_json *metrics, struct tml_step_fold *fold)
 {
     if (!tml_json_is_object(metrics))
@@ -170,7 +219,8 @@ static bool read_metrics(const struct tml_json *metrics, struct tml_step_fold *f
 /* No more steps than there are numbers, and no more times of a metric than steps. */
 static bool counts_agree(const struct tml_step_fold *fold)
 {
-    bool ok = fold->first > 0 && fold->first <= fold->last && fold->count <= fold->last - fold->first + 1;
+    bool ok = fold->first > 0 && fold->first <= fold->last && fold->count <= fold->last - fold->first + 1 &&
+              fold->between.count <= fold->count;
     for (unsigned i = 0; i < TML_STEP_FOLD_METRICS; i++)
         ok = ok && fold->metric[i].count <= fold->count;
     return ok;
@@ -186,5 +236,6 @@ bool tml_step_fold_read(const struct tml_json *value, struct tml_step_fold *fold
            tml_json_uint(tml_json_get(folded, "count"), &fold->count) &&
            tml_json_uint(tml_json_get(folded, "aborted"), &fold->aborted) &&
            (!microbatches || tml_json_uint(microbatches, &fold->microbatches)) &&
+           read_between(tml_json_get(folded, "between"), &fold->between) &&
            read_metrics(tml_json_get(folded, "metrics"), fold) && counts_agree(fold);
 }

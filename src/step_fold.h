@@ -20,11 +20,21 @@
 #define TML_STEP_FOLD_CELLS (TML_REGIONS * TRACEML_PHASE_COUNT * TML_CLOCKS * 2)
 #define TML_STEP_FOLD_METRICS (TML_STEP_FOLD_TERMS + TML_STEP_FOLD_CELLS)
 
+/* What passed on the host before steps that begin an iterator: a new epoch, a validation before it, workers that start.
+ * These steps are apart as warm-up, so no window holds it. */
+struct tml_between {
+    uint64_t count;
+    int64_t total_ns; /* from the step before to this one */
+    int64_t fetch_ns; /* of it, fetching this step's batches */
+    int64_t spans_ns; /* of it, evaluation, checkpoint and the user's own spans */
+};
+
 struct tml_step_fold {
     uint64_t first, last;  /* step numbers */
     uint64_t count;        /* completed steps: what the metrics are about */
     uint64_t aborted;      /* steps left out of them */
     uint64_t microbatches; /* of the completed steps */
+    struct tml_between between;
     struct tml_sketch metric[TML_STEP_FOLD_METRICS];
 };
 

@@ -56,12 +56,11 @@ void tml_summary_write_generated_at(struct tml_json_writer *json)
     tml_json_write_string(json, "generated_at", text);
 }
 
+/* Of the training loop, as in the text's first line: the one duration that a killed run has, too. */
 static void write_duration(struct tml_json_writer *json, const struct tml_run_facts *facts)
 {
-    double s = facts->session_s;
-    if (isnan(s) && facts->training_loop_ns != TML_NS_NONE)
-        s = (double)facts->training_loop_ns / TML_NS_PER_S;
-    tml_json_write_number(json, "duration_s", s, 6);
+    bool known = facts->training_loop_ns != TML_NS_NONE;
+    tml_json_write_number(json, "duration_s", known ? (double)facts->training_loop_ns / TML_NS_PER_S : NAN, 6);
 }
 
 static char *document(const struct tml_analysis *analysis, const char *text, const char *card)
@@ -69,7 +68,7 @@ static char *document(const struct tml_analysis *analysis, const char *text, con
     struct tml_json_writer json;
     tml_json_writer_heap(&json, 2);
     tml_json_begin_object(&json, NULL);
-    tml_json_write_number(&json, "schema_version", TML_SCHEMA_VERSION, 1);
+    tml_json_write_raw(&json, "schema_version", TML_SCHEMA_VERSION_TEXT);
     tml_summary_write_generated_at(&json);
     write_duration(&json, &analysis->facts);
     tml_summary_write_meta(&json, analysis);

@@ -15,6 +15,7 @@
 #include "traceml/traceml.h"
 
 #define TML_SCHEMA_VERSION 2.0
+#define TML_SCHEMA_VERSION_TEXT "2.0" /* as it is written everywhere */
 #define TML_SUMMARY_JSON "final_summary.json"
 #define TML_SUMMARY_TEXT "final_summary.txt"
 

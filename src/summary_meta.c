@@ -103,17 +103,42 @@ void tml_summary_write_meta(struct tml_json_writer *json, const struct tml_analy
 
 /* ---- run ---- */
 
-static void write_seconds(struct tml_json_writer *json, const struct tml_json *given, const char *key, int64_t ns)
+/* The section as it is written: a number that is not known is null, and says why below. */
+struct run_section {
+    struct tml_json_writer *json;
+    const struct tml_json *given; /* what an integration says of the run: it stands before what the steps say */
+    struct {
+        const char *key;
+        enum tml_reason reason;
+    } unknown[24];
+    size_t unknowns;
+};
+
+/* Of every rank the largest, so not what one of them says; and `reasons` is this section's own. */
+static bool is_ours(const char *key)
 {
-    if (!tml_json_get(given, key))
-        tml_json_write_number(json, key, ns == TML_NS_NONE ? NAN : (double)ns / TML_NS_PER_S, 6);
+    return strcmp(key, "process_s") == 0 || strcmp(key, "session_s") == 0 || strcmp(key, "reasons") == 0;
 }
 
-static void write_uint_unless(struct tml_json_writer *json, const struct tml_json *given, const char *key,
-                              uint64_t count)
+static void put_number(struct run_section *section, const char *key, double value, enum tml_reason why_not)
 {
-    if (!tml_json_get(given, key))
-        tml_json_write_uint(json, key, count);
+    if (tml_json_get(section->given, key) && !is_ours(key))
+        return;
+    tml_json_write_number(section->json, key, value, 6);
+    if (isnan(value)) {
+        section->unknown[section->unknowns].key = key;
+        section->unknown[section->unknowns++].reason = why_not;
+    }
+}
+
+static void put_seconds(struct run_section *section, const char *key, int64_t ns, enum tml_reason why_not)
+{
+    put_number(section, key, ns == TML_NS_NONE ? NAN : (double)ns / TML_NS_PER_S, why_not);
+}
+
+static void put_count(struct run_section *section, const char *key, int64_t count, enum tml_reason why_not)
+{
+    put_number(section, key, count < 0 ? NAN : (double)count, why_not);
 }
 
 /* Microbatches a step where each has the same number; else not one number. */
@@ -134,34 +159,51 @@ static const struct tml_json *given_run(const struct tml_run *run)
     return NULL;
 }
 
-/* What an integration says of the run (its own run time, epochs) stands beside what the steps say, and before it. */
+static void put_durations(struct run_section *section, const struct tml_run_facts *facts)
+{
+    enum tml_reason no_steps = facts->completed == 0 ? TML_REASON_NO_STEPS : TML_REASON_NONE;
+    enum tml_reason no_device = facts->gpus == 0 ? TML_REASON_NO_CUDA : TML_REASON_EVENTS_LOST;
+    enum tml_reason no_fetch = no_steps ? no_steps : TML_REASON_HOOK_NOT_INSTALLED;
+    bool between = !isnan(facts->between_share);
+    put_number(section, "process_s", facts->process_s, facts->end_gap);
+    put_number(section, "session_s", facts->session_s, facts->end_gap);
+    put_seconds(section, "training_loop_s", facts->training_loop_ns, TML_REASON_NO_STEPS);
+    put_seconds(section, "framework_runtime_s", TML_NS_NONE, TML_REASON_NOT_REPORTED);
+    put_seconds(section, "step_total_cpu_s", facts->step_total_ns[TML_CLOCK_CPU],
+                no_steps ? no_steps : TML_REASON_RECORDS_LOST);
+    put_seconds(section, "step_total_gpu_s", facts->step_total_ns[TML_CLOCK_GPU], no_steps ? no_steps : no_device);
+    put_seconds(section, "input_wait_cpu_s", facts->input_wait_ns, no_fetch);
+    put_seconds(section, "between_steps_s", between ? facts->between.total_ns : TML_NS_NONE, no_fetch);
+    put_number(section, "between_steps_share", facts->between_share, no_fetch);
+    put_seconds(section, "evaluation_s", facts->evaluation_ns, TML_REASON_NO_SPAN);
+    put_seconds(section, "checkpoint_s", facts->checkpoint_ns, TML_REASON_NO_SPAN);
+}
+
+static void put_counts(struct run_section *section, const struct tml_run_facts *facts)
+{
+    put_count(section, "steps_completed", (int64_t)facts->completed, TML_REASON_NONE);
+    put_count(section, "steps_aborted", (int64_t)facts->aborted, TML_REASON_NONE);
+    put_count(section, "steps_folded", (int64_t)facts->folded, TML_REASON_NONE);
+    put_count(section, "microbatches", (int64_t)facts->microbatches, TML_REASON_NONE);
+    put_count(section, "gradient_accumulation", accumulation(facts),
+              facts->microbatches ? TML_REASON_VARIES : TML_REASON_NEVER_OBSERVED);
+    put_count(section, "epochs_begun", facts->epochs_begun, TML_REASON_NOT_REPORTED);
+    put_count(section, "epochs_completed", -1, facts->end_gap); /* only who sees the last one's end can say */
+}
+
 void tml_summary_write_run(struct tml_json_writer *json, const struct tml_analysis *analysis)
 {
-    const struct tml_run_facts *facts = &analysis->facts;
-    const struct tml_json *given = given_run(analysis->run);
+    struct run_section section = {.json = json, .given = given_run(analysis->run)};
     tml_json_begin_object(json, "run");
-    tml_json_write_number(json, "process_s", facts->process_s, 6);
-    tml_json_write_number(json, "session_s", facts->session_s, 6);
-    write_seconds(json, given, "training_loop_s", facts->training_loop_ns);
-    write_seconds(json, given, "framework_runtime_s", TML_NS_NONE);
-    write_seconds(json, given, "step_total_cpu_s", facts->step_total_ns[TML_CLOCK_CPU]);
-    write_seconds(json, given, "step_total_gpu_s", facts->step_total_ns[TML_CLOCK_GPU]);
-    write_seconds(json, given, "input_wait_cpu_s", facts->input_wait_ns);
-    write_seconds(json, given, "evaluation_s", facts->evaluation_ns);
-    write_seconds(json, given, "checkpoint_s", facts->checkpoint_ns);
-    write_uint_unless(json, given, "steps_completed", facts->completed);
-    write_uint_unless(json, given, "steps_aborted", facts->aborted);
-    write_uint_unless(json, given, "steps_folded", facts->folded);
-    write_uint_unless(json, given, "microbatches", facts->microbatches);
-    if (!tml_json_get(given, "gradient_accumulation"))
-        tml_summary_write_count(json, "gradient_accumulation", accumulation(facts));
-    if (!tml_json_get(given, "epochs_begun"))
-        tml_summary_write_count(json, "epochs_begun", facts->epochs_begun);
-    if (!tml_json_get(given, "epochs_completed")) /* the last one may have ended too: nothing says so */
-        tml_summary_write_count(json, "epochs_completed", facts->epochs_begun > 0 ? facts->epochs_begun - 1 : -1);
-    for (const struct tml_json *child = tml_json_first(given); child; child = tml_json_next(child))
-        if (strcmp(tml_json_key(child), "process_s") != 0 && strcmp(tml_json_key(child), "session_s") != 0)
+    put_durations(&section, &analysis->facts);
+    put_counts(&section, &analysis->facts);
+    for (const struct tml_json *child = tml_json_first(section.given); child; child = tml_json_next(child))
+        if (!is_ours(tml_json_key(child)))
             write_member(json, child);
+    tml_json_begin_object(json, "reasons");
+    for (size_t i = 0; i < section.unknowns; i++)
+        tml_json_write_string(json, section.unknown[i].key, tml_reason_key(section.unknown[i].reason));
+    tml_json_end_object(json);
     tml_json_end_object(json);
 }
 

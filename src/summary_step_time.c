@@ -151,6 +151,20 @@ static const struct tml_warmup *first_warmup(const struct tml_run *run)
     return NULL;
 }
 
+static void write_between(struct tml_json_writer *json, const struct tml_run_facts *facts)
+{
+    const struct tml_between *between = &facts->between;
+    bool known = !isnan(facts->between_share), any = known && between->count > 0;
+    tml_json_begin_object(json, "between_steps");
+    tml_summary_write_count(json, "count", known ? (int64_t)between->count : -1);
+    tml_json_write_ns_as_ms(json, "total_ms", known ? between->total_ns : TML_NS_NONE);
+    tml_json_write_ns_as_ms(json, "mean_ms", any ? tml_ns_mean(between->total_ns, between->count) : TML_NS_NONE);
+    tml_json_write_ns_as_ms(json, "fetch_ms", known ? between->fetch_ns : TML_NS_NONE);
+    tml_json_write_ns_as_ms(json, "spans_ms", known ? between->spans_ns : TML_NS_NONE);
+    tml_json_write_number(json, "share_of_loop", facts->between_share, 9);
+    tml_json_end_object(json);
+}
+
 static void write_warmup(struct tml_json_writer *json, const struct tml_analysis *analysis)
 {
     const struct tml_warmup *warmup = first_warmup(analysis->run);
@@ -165,6 +179,7 @@ static void write_warmup(struct tml_json_writer *json, const struct tml_analysis
         json, "first_fetch_cpu_ms",
         warmup ? warmup->first.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].exclusive_ns[TML_CLOCK_CPU]
                : TML_NS_NONE);
+    write_between(json, &analysis->facts);
     tml_json_end_object(json);
 }
 

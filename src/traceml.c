@@ -31,6 +31,9 @@ const char *traceml_version(void)
 
 /* ---- Session ---- */
 
+/* These are watched once somebody opens a span of them, and not before. */
+#define OCCASIONAL ((1u << TRACEML_PHASE_EVALUATION) | (1u << TRACEML_PHASE_CHECKPOINT) | (1u << TRACEML_PHASE_USER))
+
 void traceml_options_init(struct traceml_options *options)
 {
     *options = (struct traceml_options){
@@ -44,7 +47,7 @@ void traceml_options_init(struct traceml_options *options)
         .event_deadline_ms = 30000,
         .stop_ms = 1000,
         .file_steps = 50000,
-        .armed_phases = (1u << TRACEML_PHASE_COUNT) - 1,
+        .armed_phases = ((1u << TRACEML_PHASE_COUNT) - 1) & ~OCCASIONAL,
     };
 }
 

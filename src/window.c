@@ -15,6 +15,16 @@ static const struct tml_row_store *rows_of(const struct tml_window *window, size
 
 /* ---- Ranks ---- */
 
+/* Rank 0 alone evaluates, or saves: the others would have opened such a span too, and had none. */
+static void share_occasional(struct tml_window *window)
+{
+    uint32_t seen = 0;
+    for (size_t i = 0; i < window->rank_count; i++)
+        seen |= window->ranks[i].instruments.seen & TML_OCCASIONAL_PHASES;
+    for (size_t i = 0; i < window->rank_count; i++)
+        window->ranks[i].instruments.seen |= seen;
+}
+
 /* A rank without a completed step says nothing about steps: it is missing, and takes none from the others. */
 static bool take_ranks(const struct tml_run *run, struct tml_window *window)
 {
@@ -28,6 +38,8 @@ static bool take_ranks(const struct tml_run *run, struct tml_window *window)
         taken->instruments = tml_instruments_of(rank);
         window->cuda = window->cuda || taken->instruments.cuda;
     }
+    if (window->ranks)
+        share_occasional(window);
     return window->ranks;
 }
 

@@ -113,7 +113,8 @@ struct traceml_options {
     unsigned stop_ms;             /* close waits at most this for pending events; default 1000 */
     uint64_t max_steps;           /* record at most this many steps; default 0: no limit */
     uint64_t file_steps;          /* step lines kept whole in the file before older ones are folded; default 50000 */
-    uint32_t armed_phases;        /* bit (1 << phase): an instrument of this phase is in place; default: all */
+    uint32_t armed_phases;        /* bit (1 << phase): an instrument of this phase is in place; default: all but
+                                   * evaluation, checkpoint and user, which count as watched from their first span */
     bool adopt_run_dir;           /* the directory exists already and is ours (made by a launcher); default false. One
                                    * that holds steps of this rank is another process's: the next name is taken */
 };

@@ -37,17 +37,37 @@ static bool gradients_are_off(struct core_state *state)
     return off;
 }
 
+/* False with an exception that must reach the user. */
+static bool tell(struct core_state *state, PyObject *iterator, unsigned flags, bool exhausted)
+{
+    if (!state->callbacks.on_iterator)
+        return true;
+    PyObject *args[] = {iterator, flags & TRACEML_SPAN_NO_GRAD ? Py_False : Py_True, exhausted ? Py_True : Py_False};
+    PyObject *done = PyObject_Vectorcall(state->callbacks.on_iterator, args, 3, NULL);
+    Py_XDECREF(done);
+    return done || core_swallow() == 0;
+}
+
 /* After the span has ended, so that the reading of the loader's settings is not in it. */
 static PyObject *tell_first(struct core_state *state, PyObject *iterator, unsigned flags, PyObject *batch)
 {
-    if (!state->callbacks.on_iterator)
-        return batch;
-    PyObject *args[] = {iterator, flags & TRACEML_SPAN_NO_GRAD ? Py_False : Py_True};
-    PyObject *done = PyObject_Vectorcall(state->callbacks.on_iterator, args, 2, NULL);
-    Py_XDECREF(done);
-    if (!done && core_swallow() < 0)
+    if (!tell(state, iterator, flags, false))
         Py_CLEAR(batch);
     return batch;
+}
+
+/* With the user's StopIteration set, which stays unless an interrupt came meanwhile. */
+static void tell_exhausted(struct core_state *state, PyObject *iterator, unsigned flags)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (tell(state, iterator, flags, true)) {
+        PyErr_Restore(type, value, traceback);
+        return;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
 }
 
 static PyObject *fetch_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
@@ -72,10 +92,12 @@ static PyObject *fetch_vectorcall(PyObject *callable, PyObject *const *args, siz
         traceml_end(session, span, flags);
         return flags & TRACEML_SPAN_FIRST_FETCH ? tell_first(state, iterator, flags, batch) : batch;
     }
-    if (PyErr_ExceptionMatches(PyExc_StopIteration))
-        traceml_cancel(session, span); /* the exhausting call hands out no batch: it is no fetch */
-    else
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
         traceml_end(session, span, flags | TRACEML_SPAN_ABORTED);
+        return NULL;
+    }
+    traceml_cancel(session, span); /* the exhausting call hands out no batch: it is no fetch */
+    tell_exhausted(state, iterator, flags);
     return NULL;
 }
 

@@ -41,7 +41,7 @@ struct traced_model {
 #define CORE_CALLBACK_LIST(X)                                                                                          \
     X(on_model, "(model): put the forward bracket on it")                                                              \
     X(find_parameter, "(model) -> its first CUDA parameter, else its first, else None")                                \
-    X(on_iterator, "(iterator, grad_enabled): a loader handed out its first batch")                                    \
+    X(on_iterator, "(iterator, grad_enabled, exhausted): a loader handed out its first batch, or has no more")         \
     X(is_running, "(optimizer) -> whether an outer step() of it is still on the stack")                                \
     X(raw_stream, "(device index) -> cudaStream_t as int; None without CUDA")                                          \
     X(is_grad_enabled, "() -> torch.is_grad_enabled()")

@@ -68,7 +68,7 @@ def set_callbacks(
     *,
     on_model: Callable[[Any], Any] | None = ...,
     find_parameter: Callable[[Any], Any] | None = ...,
-    on_iterator: Callable[[Any, bool], Any] | None = ...,
+    on_iterator: Callable[[Any, bool, bool], Any] | None = ...,
     is_running: Callable[[Any], bool] | None = ...,
     raw_stream: Callable[[int], int] | None = ...,
     is_grad_enabled: Callable[[], bool] | None = ...,

@@ -15,6 +15,7 @@ class Observed:
     def __init__(self) -> None:
         self._facts: dict[str, Any] = {}
         self._passes: dict[int, int] = {}  # passes begun over a dataset, by its id
+        self._ended: dict[int, int] = {}  # of these, the ones that handed out all batches
         self._feeder: int | None = None  # id of the dataset that the steps are fed from
         self._step_thread: int | None = None
 
@@ -35,8 +36,8 @@ class Observed:
             self._facts["strategy"] = environment.strategy_of(model)
         self.publish()
 
-    def on_iterator(self, iterator: Any, grad_enabled: bool) -> None:
-        """An iterator of a DataLoader handed out its first batch.
+    def on_iterator(self, iterator: Any, grad_enabled: bool, exhausted: bool) -> None:
+        """An iterator of a DataLoader handed out its first batch, or said that it has no more.
 
         The loader that feeds the steps is taken to be the last one before the first step that was read with gradients
         on; loaders read without are for validation.
@@ -44,6 +45,9 @@ class Observed:
         if not grad_enabled:
             return
         dataset = id(getattr(iterator, "_dataset", None))
+        if exhausted:  # an iterator that is asked again says so again
+            self._ended[dataset] = min(self._ended.get(dataset, 0) + 1, self._passes.get(dataset, 0))
+            return
         self._passes[dataset] = self._passes.get(dataset, 0) + 1
         if self._step_thread is None or self._feeder is None:
             self._feeder = dataset
@@ -56,6 +60,10 @@ class Observed:
     def epochs_begun(self) -> int:
         """Return the passes begun over the dataset that the steps are fed from; 0 when it is not known."""
         return self._passes.get(self._feeder, 0) if self._feeder is not None else 0
+
+    def epochs_completed(self) -> int:
+        """Return how many of these handed out all their batches."""
+        return self._ended.get(self._feeder, 0) if self._feeder is not None else 0
 
     def _set_epoch(self) -> None:
         if self.epochs_begun():

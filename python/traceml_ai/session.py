@@ -22,8 +22,6 @@ HOOKS = {
     "patch_backward": "traceml_ai.hooks.backward",
     "optimizer": "traceml_ai.hooks.optimizer",  # no argument of its own: with mode="auto"
 }
-# Brackets that the user's own code or an integration opens: nothing has to be installed for them.
-ALWAYS_ARMED = (_core.PHASE_STEP, _core.PHASE_EVALUATION, _core.PHASE_CHECKPOINT, _core.PHASE_USER)
 FREE_NAMES_TRIED = 1000
 SETTLE_MS = 100
 
@@ -195,7 +193,7 @@ def _open(run: _Run) -> None:
         "local_rank": process.number_from_environment("LOCAL_RANK", 0),
         "world_size": max(process.number_from_environment("WORLD_SIZE", 1), 1),
         "max_steps": settings.max_steps or 0,
-        "armed": sum(1 << phase for phase in ALWAYS_ARMED),
+        "armed": 1 << _core.PHASE_STEP,  # hooks arm theirs; the user's own spans count from the first one on
     }
     if run.launched:
         logs_dir, name = os.path.split(os.environ[RUN_DIR_ENV])
@@ -321,6 +319,7 @@ def _run_section(run: _Run) -> dict[str, Any]:
     section: dict[str, Any] = {"process_s": process.seconds_since_start()}
     if run.observed.epochs_begun():
         section["epochs_begun"] = run.observed.epochs_begun()
+        section["epochs_completed"] = run.observed.epochs_completed()
     return section
 
 

@@ -349,14 +349,39 @@ def test_a_first_fetch_is_told_with_the_state_of_gradients(run: Run) -> None:
     fetch(batches)
     Batches._num_yielded = 1
     fetch(batches)
-    assert told == [(batches, True), (batches, False)]
+    assert told == [(batches, True, False), (batches, False, False)]
+
+
+def test_an_exhausted_iterator_is_told_and_its_stop_iteration_stays(run: Run) -> None:
+    told: list[Any] = []
+
+    def has_no_more(iterator: Any) -> None:
+        raise StopIteration(iterator)
+
+    _core.set_callbacks(on_iterator=lambda *given: told.append(given))
+    with pytest.raises(StopIteration) as stopped:
+        _core.Fetch(has_no_more)(7)
+    assert stopped.value.value == 7
+    assert told == [(7, True, True)]
+
+
+def test_what_fails_while_we_tell_of_an_exhausted_iterator_does_not_reach_the_user(run: Run) -> None:
+    def failing(*given: Any) -> None:
+        raise ValueError
+
+    def has_no_more(iterator: Any) -> None:
+        raise StopIteration
+
+    _core.set_callbacks(on_iterator=failing)
+    with pytest.raises(StopIteration):
+        _core.Fetch(has_no_more)(7)
 
 
 def test_an_interrupt_while_we_tell_of_a_first_fetch_reaches_the_user(run: Run) -> None:
     class Batches:
         _num_yielded = 0
 
-    def interrupted(iterator: Any, enabled: bool) -> None:
+    def interrupted(*given: Any) -> None:
         raise KeyboardInterrupt
 
     _core.set_callbacks(on_iterator=interrupted)

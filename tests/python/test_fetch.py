@@ -178,6 +178,37 @@ def test_epochs_are_the_passes_over_the_feeding_data(traced: Traced, model: Any)
 
     run = traced(body)
     assert [line.get("epoch") for line in run.steps] == [0, 0, 1, 1, 2, 2]
+    assert (run.summary["run"]["epochs_begun"], run.summary["run"]["epochs_completed"]) == (3, 3)
+
+
+def test_an_epoch_that_is_left_early_is_not_completed(traced: Traced, model: Any) -> None:
+    def body() -> None:
+        data = loader(3)
+        loop(data, model)
+        for batch in data:
+            loop([batch], model)
+            break
+        loop(data, model)
+
+    section = traced(body).summary["run"]
+    assert (section["epochs_begun"], section["epochs_completed"]) == (3, 2)
+
+
+def test_without_a_span_of_it_an_evaluation_is_null_and_says_why(traced: Traced, model: Any) -> None:
+    summary = traced(lambda: loop(loader(), model)).summary
+    status = summary["step_time"]["global"]["status"]["evaluation_ms"]
+    assert summary["step_time"]["global"]["average"]["evaluation_ms"] is None
+    assert (status["availability"], status["reason"]) == ("unavailable", "no_span")
+    assert summary["run"]["evaluation_s"] is None
+    assert summary["run"]["reasons"]["evaluation_s"] == "no_span"
+
+    def with_evaluation() -> None:
+        loop(loader(), model)
+        with traceml.span("evaluation"):
+            model(torch.randn(2, 4))
+        loop(loader(), model)
+
+    assert traced(with_evaluation).summary["run"]["evaluation_s"] > 0
 
 
 def test_the_callable_passes_on_without_a_session() -> None:

@@ -170,8 +170,7 @@ struct fixture_header {
     bool observer;
 };
 
-#define FIXTURE_ARMED                                                                                                  \
-    "[\"step\",\"dataloader_fetch\",\"forward\",\"backward\",\"optimizer\",\"evaluation\",\"checkpoint\",\"user\"]"
+#define FIXTURE_ARMED "[\"step\",\"dataloader_fetch\",\"forward\",\"backward\",\"optimizer\"]"
 #define FIXTURE_ENVIRONMENT                                                                                            \
     "{\"python\":\"3.12.1\",\"torch\":\"2.11.0\",\"strategy\":\"none\",\"loader\":{\"workers\":0,\"batch_size\":64}}"
 

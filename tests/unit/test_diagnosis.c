@@ -936,6 +936,59 @@ static void persistent_workers_are_advised_only_where_workers_start_anew(void **
                 "persistent_workers=True: the 4 workers start anew in each of 30 epochs");
 }
 
+/* Balanced steps; 300 ms pass before every tenth, which begins an epoch, `fetch_ms` of them in its first fetch. */
+static const struct tml_finding *between_epochs(struct scene *scene, int64_t fetch_ms, const char *environment)
+{
+    static struct tml_step_row rows[MOST_ROWS];
+    int64_t late_ns = 0;
+    for (uint64_t step = 1; step <= 30; step++) {
+        struct tml_step_row *row = &rows[step - 1];
+        *row = fixture_row(step, &fixture_healthy);
+        row->epoch = (int64_t)(step - 1) / 10;
+        if (step > 1 && step % 10 == 1) {
+            row->flags |= TML_STEP_FLAG_FIRST_FETCH;
+            fixture_put(row, TML_REGION_PRE, TRACEML_PHASE_DATALOADER_FETCH, TML_CLOCK_CPU, fetch_ms * 1000);
+            row->term_ns[TML_CLOCK_CPU][TML_TERM_ITERATION] =
+                row->term_ns[TML_CLOCK_CPU][TML_TERM_TRACED_STEP] + 300 * TML_NS_PER_MS;
+            late_ns += 300 * TML_NS_PER_MS;
+        }
+        row->end_ns += late_ns;
+    }
+    scene->header.environment = environment;
+    fixture_rank(&scene->fixture, &scene->header, rows, 30);
+    return &diagnose(scene)->finding[0];
+}
+
+#define WITH_WORKERS "{\"python\":\"3.12\",\"loader\":{\"workers\":4,\"persistent_workers\":false}}"
+
+static void much_time_between_epochs_is_named_and_never_nothing_to_repair(void **state)
+{
+    struct scene *scene = *state;
+    const struct tml_finding *finding = between_epochs(scene, 20, WITH_WORKERS);
+    assert_true(finding->severity == TML_SEVERITY_INFO);
+    expect_said(finding->summary, "17 % of the loop passes between steps, where an iterator begins");
+    expect_said(finding->action, "look at the 300.0 ms between steps at each new epoch");
+}
+
+static void persistent_workers_are_advised_between_epochs_where_the_first_fetch_is_the_time(void **state)
+{
+    struct scene *scene = *state;
+    expect_said(between_epochs(scene, 280, WITH_WORKERS)->action,
+                "persistent_workers=True: the 4 workers start anew in each of 3 epochs");
+    expect_said(between_epochs(scene, 280, FIXTURE_ENVIRONMENT)->action, "look at the 300.0 ms between steps");
+}
+
+static void much_time_before_each_step_is_not_nothing_to_repair(void **state)
+{
+    struct scene *scene = *state;
+    struct fixture_times times = fixture_healthy;
+    times.other = 50000;
+    write_rank(scene, 0, 1, 30, &times, NULL);
+    const struct tml_finding *finding = &diagnose(scene)->finding[0];
+    expect_said(finding->summary, "33 % of the iteration passes before the step, outside of the loader");
+    expect_said(finding->action, "look at what the loop does between one step and the next: 50.0 ms each time");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
@@ -987,6 +1040,9 @@ int main(void)
         TEST(one_of_several_ranks_cannot_be_compared),
         TEST(the_action_knows_the_loader),
         TEST(persistent_workers_are_advised_only_where_workers_start_anew),
+        TEST(much_time_between_epochs_is_named_and_never_nothing_to_repair),
+        TEST(persistent_workers_are_advised_between_epochs_where_the_first_fetch_is_the_time),
+        TEST(much_time_before_each_step_is_not_nothing_to_repair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,8 +320,7 @@ static void a_hook_that_is_not_installed_makes_null_and_not_zero(void **state)
 {
     (void)state;
     struct tml_instruments none = {0};
-    static const enum tml_metric metrics[] = {TML_METRIC_INPUT_WAIT, TML_METRIC_OPTIMIZER, TML_METRIC_FORWARD,
-                                              TML_METRIC_EVALUATION};
+    static const enum tml_metric metrics[] = {TML_METRIC_INPUT_WAIT, TML_METRIC_OPTIMIZER, TML_METRIC_FORWARD};
     for (unsigned i = 0; i < sizeof metrics / sizeof *metrics; i++) {
         struct tml_tally tally = {0};
         for (uint64_t step = 2; step < 2 + STEPS; step++) {
@@ -333,6 +332,21 @@ static void a_hook_that_is_not_installed_makes_null_and_not_zero(void **state)
         }
         assert_status(tml_tally_status(&tally), TML_NS_NONE, TML_UNAVAILABLE, TML_COVERAGE_UNKNOWN,
                       TML_REASON_HOOK_NOT_INSTALLED);
+    }
+}
+
+/* Nobody can watch for an evaluation but who opens its span. */
+static void without_a_span_of_it_an_evaluation_is_null_and_with_one_zeros_count(void **state)
+{
+    (void)state;
+    static const enum tml_metric metrics[] = {TML_METRIC_EVALUATION, TML_METRIC_CHECKPOINT, TML_METRIC_USER_SPANS};
+    for (unsigned i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+        struct tml_instruments unused = {.armed = all_hooks & ~TML_OCCASIONAL_PHASES};
+        struct tml_instruments used = {.armed = unused.armed, .seen = TML_OCCASIONAL_PHASES};
+        assert_status(status_of(metrics[i], on_cpu, TML_CLOCK_CPU, unused), TML_NS_NONE, TML_UNAVAILABLE,
+                      TML_COVERAGE_UNKNOWN, TML_REASON_NO_SPAN);
+        assert_status(status_of(metrics[i], on_cpu, TML_CLOCK_CPU, used), 0, TML_AVAILABLE, TML_COVERAGE_IN_WINDOW,
+                      TML_REASON_NEVER_OBSERVED);
     }
 }
 
@@ -421,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_combination_has_its_state),
         cmocka_unit_test(a_hook_that_is_not_installed_makes_null_and_not_zero),
+        cmocka_unit_test(without_a_span_of_it_an_evaluation_is_null_and_with_one_zeros_count),
         cmocka_unit_test(the_steps_in_which_a_phase_was_seen_are_counted),
         cmocka_unit_test(ninety_five_percent_is_counted_in_whole_steps),
         cmocka_unit_test(ranks_are_merged_by_their_steps),

@@ -91,7 +91,7 @@ static void an_input_bound_run_reads_like_this(void **state)
     write_rank(scene, 0, 1, 276, &host, &device, NULL);
     text_of(scene, 100, false);
     snprintf(expected, sizeof expected,
-             "TraceML   test · 1 rank · 1 x NVIDIA H200 · steps 2-276 of 276 · 52.4 s · complete\n"
+             "TraceML   test · 1 rank · 1 x NVIDIA H200 · steps 2-276 of 276 · loop 37.7 s · complete\n"
              "\n"
              "INPUT-BOUND   critical\n"
              "  why    64 %% of the step is the device waiting for the next batch (128.0 of 200.4 ms, GPU clock,\n"
@@ -116,7 +116,7 @@ static void an_input_bound_run_reads_like_this(void **state)
              "         asked for it (median, to 0.007 ms)\n"
              "  spread step time 200.4 ms at the median step, 200.4 to 200.4 ms for 8 of 10 steps\n"
              "  apart  first step as warm-up (first: 136.5 ms on the CPU clock)\n"
-             "  run    process 60.3 s, training loop 27.6 s, steps 37.7 s\n"
+             "  run    process 60.3 s, training loop 37.7 s, steps 37.7 s\n"
              "  lost   nothing\n"
              "  full   %s/final_summary.json\n",
              scene->fixture.directory);

@@ -235,9 +235,38 @@ static void what_is_no_folded_line_is_refused(void **state)
     tml_json_free(root);
 }
 
+static void what_passes_before_a_new_iterator_is_added_up_and_read_back(void **state)
+{
+    (void)state;
+    static struct tml_step_fold fold, other, read;
+    struct tml_step_row row;
+    tml_step_row_clear(&row);
+    row.step = 1;
+    row.flags = TML_STEP_FLAG_FIRST | TML_STEP_FLAG_FIRST_FETCH; /* start-up: no beginning, so nothing between */
+    row.term_ns[TML_CLOCK_CPU][TML_TERM_TRACED_STEP] = 3000;
+    tml_step_fold_add(&fold, &row);
+    row.flags = TML_STEP_FLAG_FIRST_FETCH;
+    row.term_ns[TML_CLOCK_CPU][TML_TERM_ITERATION] = 10000;
+    set_cell(&row, TML_REGION_PRE, TRACEML_PHASE_DATALOADER_FETCH, 4000, 4000);
+    set_cell(&row, TML_REGION_PRE, TRACEML_PHASE_CHECKPOINT, 1000, 1000);
+    for (row.step = 2; row.step <= 3; row.step++)
+        tml_step_fold_add(row.step == 2 ? &fold : &other, &row);
+    row.flags = 0;
+    tml_step_fold_add(&fold, &row);
+    tml_step_fold_merge(&fold, &other);
+    write_and_read(&fold, &read);
+    assert_int_equal(read.between.count, 2);
+    assert_int_equal(read.between.total_ns, 14000);
+    assert_int_equal(read.between.fetch_ns, 8000);
+    assert_int_equal(read.between.spans_ns, 2000);
+    tml_step_fold_clear(&fold);
+    assert_int_equal(fold.between.count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_passes_before_a_new_iterator_is_added_up_and_read_back),
         cmocka_unit_test_setup(line_reads_as_the_contract_says, clear_folds),
         cmocka_unit_test_setup(an_inclusive_time_that_never_differs_is_not_written_and_yet_read, clear_folds),
         cmocka_unit_test_setup(aborted_steps_are_counted_and_not_averaged, clear_folds),

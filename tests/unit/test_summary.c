@@ -317,7 +317,11 @@ static void a_run_without_its_end_is_not_complete(void **state)
     const struct tml_json *root = build(scene);
     expect_text(root, "meta/end_reason", "unknown");
     assert_false(is_true(at(root, "meta/complete")));
-    expect_number(root, "duration_s", 0.5); /* of the steps: nothing else is known */
+    expect_number(root, "duration_s", 0.502); /* of the loop: its first fetch and five steps */
+    expect_null(root, "run/session_s");
+    expect_null(root, "run/process_s");
+    expect_text(root, "run/reasons/process_s", "no_end");
+    expect_text(root, "run/reasons/epochs_completed", "no_end");
 }
 
 static void denominators_are_kept_apart(void **state)
@@ -327,15 +331,82 @@ static void denominators_are_kept_apart(void **state)
     const struct tml_json *root = build(scene);
     expect_number(root, "run/process_s", 60.25);
     expect_number(root, "run/session_s", 52.4);
-    expect_number(root, "run/training_loop_s", 3.0);
+    expect_number(root, "run/training_loop_s", 3.002);
+    expect_number(root, "duration_s", 3.002); /* one definition, with an end and without */
     expect_number(root, "run/step_total_cpu_s", 3.0);
     expect_null(root, "run/step_total_gpu_s");
     expect_null(root, "run/framework_runtime_s");
-    expect_number(root, "run/evaluation_s", 0);
+    expect_null(root, "run/evaluation_s"); /* nobody watched */
+    expect_text(root, "run/reasons/evaluation_s", "no_span");
+    expect_null(root, "run/epochs_completed"); /* nor said */
+    expect_text(root, "run/reasons/epochs_completed", "not_reported");
     expect_number(root, "run/steps_completed", 30);
     expect_number(root, "run/microbatches", 30);
     expect_number(root, "run/gradient_accumulation", 1);
     expect_number(root, "run/epochs_begun", 1);
+}
+
+static void the_loop_is_never_shorter_than_its_steps(void **state)
+{
+    struct scene *scene = *state;
+    struct tml_step_row rows[3];
+    for (uint64_t step = 1; step <= 3; step++)
+        rows[step - 1] = fixture_row(step, &fixture_healthy);
+    /* Workers start: longer than all of the steps. */
+    fixture_put(&rows[0], TML_REGION_PRE, TRACEML_PHASE_DATALOADER_FETCH, TML_CLOCK_CPU, 5000000);
+    fixture_rank(&scene->fixture, &(struct fixture_header){0}, rows, 3);
+    const struct tml_json *root = build(scene);
+    expect_number(root, "run/training_loop_s", 5.3);
+    expect_number(root, "run/step_total_cpu_s", 5.298);
+}
+
+/* Steps 11, 21, ... begin an iterator: 400 ms pass before each, 100 of them in its first fetch. */
+static void write_epochs(struct scene *scene, const char *environment)
+{
+    struct tml_step_row rows[40];
+    int64_t late_ns = 0;
+    for (uint64_t step = 1; step <= 40; step++) {
+        struct tml_step_row *row = &rows[step - 1];
+        *row = fixture_row(step, &fixture_healthy);
+        if (step > 1 && step % 10 == 1) {
+            row->flags |= TML_STEP_FLAG_FIRST_FETCH;
+            fixture_put(row, TML_REGION_PRE, TRACEML_PHASE_DATALOADER_FETCH, TML_CLOCK_CPU, 100000);
+            row->term_ns[TML_CLOCK_CPU][TML_TERM_PRE_STEP_OTHER] = 300 * TML_NS_PER_MS;
+            row->term_ns[TML_CLOCK_CPU][TML_TERM_ITERATION] =
+                row->term_ns[TML_CLOCK_CPU][TML_TERM_TRACED_STEP] + 400 * TML_NS_PER_MS;
+            late_ns += 400 * TML_NS_PER_MS;
+        }
+        row->epoch = (int64_t)(step - 1) / 10;
+        row->end_ns += late_ns;
+    }
+    fixture_rank(&scene->fixture, &(struct fixture_header){.environment = environment}, rows, 40);
+}
+
+/* No window holds it, as those steps are apart: the verdict and the denominators have to. */
+static void time_between_steps_where_an_iterator_begins_is_told(void **state)
+{
+    struct scene *scene = *state;
+    write_epochs(scene, NULL);
+    const struct tml_json *root = build(scene);
+    expect_number(root, "run/between_steps_s", 1.2);
+    expect_number(root, "run/between_steps_share", 1.2 / 5.202);
+    expect_number(root, "step_time/global/warmup/between_steps/count", 3);
+    expect_number(root, "step_time/global/warmup/between_steps/mean_ms", 400);
+    expect_number(root, "step_time/global/warmup/between_steps/fetch_ms", 300);
+    assert_non_null(strstr(scene->report.text,
+                           "between steps 1.2 s, 23 % of the loop: 400.0 ms before each of 3 new epochs, of it"));
+    assert_null(strstr(scene->report.text, "nothing to repair"));
+    assert_null(strstr(scene->report.text, "persistent_workers")); /* without workers it would change nothing */
+}
+
+static void steps_without_a_new_iterator_have_nothing_between(void **state)
+{
+    struct scene *scene = *state;
+    write_rank(scene, 0, 1, 40, &fixture_healthy, NULL);
+    const struct tml_json *root = build(scene);
+    expect_number(root, "run/between_steps_s", 0);
+    expect_null(root, "step_time/global/warmup/between_steps/mean_ms");
+    assert_null(strstr(scene->report.text, "between steps"));
 }
 
 static void what_an_integration_says_of_the_run_wins(void **state)
@@ -522,6 +593,9 @@ int main(void)
         TEST(the_end_is_what_the_caller_knows_then_the_manifest_then_the_lines),
         TEST(a_run_without_its_end_is_not_complete),
         TEST(denominators_are_kept_apart),
+        TEST(the_loop_is_never_shorter_than_its_steps),
+        TEST(time_between_steps_where_an_iterator_begins_is_told),
+        TEST(steps_without_a_new_iterator_have_nothing_between),
         TEST(what_an_integration_says_of_the_run_wins),
         TEST(losses_are_listed_by_cause_with_words),
         TEST(what_was_not_closed_is_said),
