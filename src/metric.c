@@ -34,6 +34,11 @@ const char *tml_coverage_key(enum tml_coverage coverage)
     return coverage_keys[coverage];
 }
 
+bool tml_phase_is_required(int phase)
+{
+    return phase >= 0 && (REQUIRED & (1u << phase));
+}
+
 bool tml_metric_enough(uint64_t whole, uint64_t all)
 {
     return all > 0 && whole >= all - all / 20;

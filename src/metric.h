@@ -104,6 +104,8 @@ extern const struct tml_metric_spec tml_metrics[TML_METRIC_COUNT];
  * - A metric of one region of a phase (input wait before and in the step, H2D before the step) is 0.0 where the phase
  *   occurs in the other region alone: the ledger adds them up. Only a metric that is named after the phase as such is
  *   `outside_window` then.
+ * - H2D and optimizer: a step that has them before the step alone counts 0.0 in a window that has some inside, so that the
+ *   parts add up; a window that has none inside is `outside_window`, with null.
  * - Copies that somebody bracketed by hand say where they are; of others nothing is known without the observer. So there
  *   is their time, with coverage unknown, and never a zero.
  * - A step that lost records has no zeros; what was measured in it counts. With more than 5 % of such steps the metric is
@@ -185,7 +187,8 @@ struct tml_sample tml_metric_sample(enum tml_metric metric, const struct tml_ste
 /* Samples of many steps, of one rank or of several. All sums are whole: no order of steps or ranks changes them. */
 struct tml_tally {
     uint64_t steps, state[TML_SAMPLE_MISSING + 1], missing[TML_REASON_COUNT], partial_steps;
-    uint64_t lossy_steps; /* with a value that lost records may belong to: not whole */
+    uint64_t outside_zeros; /* of the OUTSIDE ones, those of phases that occur when they occur */
+    uint64_t lossy_steps;   /* with a value that lost records may belong to: not whole */
     int64_t sum_ns;
     enum tml_reason outside_reason, partial_reason;
     int missing_phase[TML_REASON_COUNT]; /* + 1; the lowest */
@@ -197,6 +200,9 @@ void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct
                    const struct tml_instruments *instruments, const struct tml_sample *sample);
 void tml_tally_merge(struct tml_tally *tally, const struct tml_tally *more);
 struct tml_metric_status tml_tally_status(const struct tml_tally *tally);
+
+/* One that must occur in every step; a step without it lost its instrumentation. */
+bool tml_phase_is_required(int phase);
 
 /* Both phases that must occur in every step were seen on the host clock. */
 bool tml_row_cpu_complete(const struct tml_step_row *row);

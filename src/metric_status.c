@@ -47,8 +47,10 @@ void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct
         tally->missing[sample->reason]++;
         tally->missing_phase[sample->reason] = lower_phase(tally->missing_phase[sample->reason], sample->phase + 1);
     }
-    if (sample->state == TML_SAMPLE_OUTSIDE)
+    if (sample->state == TML_SAMPLE_OUTSIDE) {
         tally->outside_reason = lower(tally->outside_reason, sample->reason);
+        tally->outside_zeros += !tml_phase_is_required(sample->phase);
+    }
     if (sample->partial) {
         tally->partial_steps++;
         tally->partial_reason = lower(tally->partial_reason, sample->reason);
@@ -70,6 +72,7 @@ void tml_tally_merge(struct tml_tally *tally, const struct tml_tally *more)
     }
     tally->partial_steps += more->partial_steps;
     tally->lossy_steps += more->lossy_steps;
+    tally->outside_zeros += more->outside_zeros;
     tally->sum_ns = tml_ns_add(tally->sum_ns, more->sum_ns);
     tally->outside_reason = lower(tally->outside_reason, more->outside_reason);
     tally->partial_reason = lower(tally->partial_reason, more->partial_reason);
@@ -123,7 +126,10 @@ static void cover(struct tml_metric_status *status, const struct tml_tally *tall
 
 struct tml_metric_status tml_tally_status(const struct tml_tally *tally)
 {
-    uint64_t seen = tally->state[TML_SAMPLE_VALUE] + tally->state[TML_SAMPLE_ABSENT];
+    bool elsewhere = tally->state[TML_SAMPLE_VALUE] == 0 && tally->state[TML_SAMPLE_OUTSIDE] > 0;
+    uint64_t seen = elsewhere ? 0 : tally->state[TML_SAMPLE_VALUE] + tally->state[TML_SAMPLE_ABSENT];
+    if (seen > 0) /* what lies elsewhere in one step is zero here, as the ledger has it */
+        seen += tally->outside_zeros;
     uint64_t never = tally->missing[TML_REASON_NEVER_OBSERVED];
     uint64_t broken =
         tally->state[TML_SAMPLE_MISSING] + tally->state[TML_SAMPLE_NOT_APPLICABLE] - never + tally->lossy_steps;
