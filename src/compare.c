@@ -223,6 +223,7 @@ void tml_compare_judge(struct tml_comparison *comparison)
         settle(comparison);
     comparison->limit = against_limit(comparison);
     find_ratios(comparison);
+    tml_compare_find_own(comparison);
 }
 
 static void drop(struct tml_comparison *comparison)

@@ -93,6 +93,7 @@ const char *tml_compare_text_of(struct tml_compare_reading *reading, const struc
 int64_t tml_compare_ms_of(struct tml_compare_reading *reading, const struct tml_json *value, const char *where,
                           const char *key);
 void tml_compare_read_metrics(struct tml_compare_reading *reading);
+void tml_compare_check_own(struct tml_compare_reading *reading);
 
 /* ---- What changed besides ---- */
 
@@ -173,6 +174,14 @@ extern const struct tml_compare_ratio_spec {
     const char *key, *words, *unit;
 } tml_compare_ratios[TML_COMPARE_RATIOS];
 
+/* A phase of the user's by its name, on the selected clock. `reason` as of a metric. */
+struct tml_compare_own {
+    const char *name;
+    int64_t old_ns, new_ns;
+    const char *reason;
+};
+
+#define TML_COMPARE_MOST_OWN (2 * TML_SPAN_NAMES)
 #define TML_COMPARE_MOST_NOTES 16
 
 struct tml_comparison {
@@ -181,6 +190,8 @@ struct tml_comparison {
     int clock; /* of the step total: one that both have; -1: none */
     struct tml_compare_change mean, median;
     struct tml_compare_ratio ratio[TML_COMPARE_RATIOS];
+    struct tml_compare_own own[TML_COMPARE_MOST_OWN];
+    size_t owns;
     enum traceml_verdict verdict;
     enum tml_inconclusive why;
     double limit_pct; /* NAN: none was given */
@@ -191,6 +202,7 @@ struct tml_comparison {
 
 /* Both sides were read: everything but the words. */
 void tml_compare_judge(struct tml_comparison *comparison);
+void tml_compare_find_own(struct tml_comparison *comparison);
 /* Noise of one statistic: what the two sides' may differ by and still be chance, in the direction of the change. */
 double tml_compare_median_noise(const struct tml_compare_side side[2], enum tml_clock clock, bool slower);
 double tml_compare_mean_noise(const struct tml_compare_side side[2], enum tml_clock clock);

@@ -123,6 +123,26 @@ static void write_metric(struct tml_json_writer *json, const struct tml_comparis
     tml_json_end_object(json);
 }
 
+static void write_own(struct tml_json_writer *json, const struct tml_compare_own *own)
+{
+    struct tml_compare_change change = {.old_ns = own->reason ? TML_NS_NONE : own->old_ns, .new_ns = own->new_ns};
+    tml_json_begin_object(json, own->name);
+    tml_json_write_ns_as_ms(json, "old", own->old_ns);
+    tml_json_write_ns_as_ms(json, "new", own->new_ns);
+    tml_json_write_ns_as_ms(json, "delta", tml_compare_delta_ns(change.old_ns, change.new_ns));
+    tml_json_write_number(json, "delta_pct", tml_compare_change_share(&change) * 100, 6);
+    tml_json_write_string(json, "reason", own->reason);
+    tml_json_end_object(json);
+}
+
+static void write_owns(struct tml_json_writer *json, const struct tml_comparison *comparison)
+{
+    tml_json_begin_object(json, "user_spans");
+    for (size_t i = 0; i < comparison->owns; i++)
+        write_own(json, &comparison->own[i]);
+    tml_json_end_object(json);
+}
+
 /* ---- Besides ---- */
 
 static void write_facts(struct tml_json_writer *json, const char *key, const struct tml_compare_facts *facts)
@@ -175,6 +195,7 @@ char *tml_compare_json(const struct tml_comparison *comparison, const char *text
     for (unsigned i = 0; i < TML_METRIC_COUNT; i++)
         write_metric(&json, comparison, (enum tml_metric)i);
     tml_json_end_object(&json);
+    write_owns(&json, comparison);
     write_facts(&json, "changed", &comparison->changes.changed);
     write_facts(&json, "unknown", &comparison->changes.unknown);
     tml_json_write_uint(&json, "facts_left_out",

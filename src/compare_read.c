@@ -176,6 +176,8 @@ static void read_document(struct tml_compare_reading *reading)
         read_run(reading);
     if (tml_compare_is_ok(reading))
         tml_compare_read_metrics(reading);
+    if (tml_compare_is_ok(reading))
+        tml_compare_check_own(reading);
 }
 
 /* ---- The file ---- */

@@ -207,23 +207,43 @@ static void format_delta(char out[CELL_BYTES], int64_t ns, unsigned decimals)
     snprintf(out, CELL_BYTES, "%s%s ms", *words == '<' || ns == 0 ? "" : ns < 0 ? "-" : "+", words);
 }
 
+/* `reason` keeps the difference out. */
+static void set_values(const struct table *table, struct row *row, int64_t old_ns, int64_t new_ns, const char *reason)
+{
+    struct tml_compare_change change = {.old_ns = reason ? TML_NS_NONE : old_ns, .new_ns = new_ns};
+    int64_t delta_ns = tml_compare_delta_ns(change.old_ns, change.new_ns);
+    format_ms(row->old_value, old_ns, table->decimals);
+    format_ms(row->new_value, new_ns, table->decimals);
+    if (delta_ns == TML_NS_NONE)
+        return;
+    format_delta(row->change, delta_ns, table->decimals);
+    tml_compare_percent(tml_compare_change_share(&change), row->percent);
+}
+
 static void add_phase(struct table *table, enum tml_metric metric)
 {
     const struct tml_compare_number *old_number = &table->comparison->side[0].metric[metric];
     const struct tml_compare_number *new_number = &table->comparison->side[1].metric[metric];
     const char *reason = tml_compare_metric_reason(table->comparison, metric);
     struct row row = {.label = tml_metrics[metric].words};
-    struct tml_compare_change change = {.old_ns = reason ? TML_NS_NONE : old_number->ns, .new_ns = new_number->ns};
-    int64_t delta_ns = tml_compare_delta_ns(change.old_ns, change.new_ns);
-    format_ms(row.old_value, old_number->ns, table->decimals);
-    format_ms(row.new_value, new_number->ns, table->decimals);
-    if (delta_ns != TML_NS_NONE) {
-        format_delta(row.change, delta_ns, table->decimals);
-        tml_compare_percent(tml_compare_change_share(&change), row.percent);
-    }
+    set_values(table, &row, old_number->ns, new_number->ns, reason);
     note_states(&row, old_number, new_number);
     if (reason && row.note.length == 0)
         tml_text_add(&row.note, reason);
+    add_row(table, &row, TML_PAINT_NONE);
+}
+
+static void add_own(struct table *table, const struct tml_compare_own *own)
+{
+    char label[CELL_BYTES];
+    struct row row = {.label = label};
+    snprintf(label, sizeof label, "own: %s", own->name);
+    for (char *c = label; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    set_values(table, &row, own->old_ns, own->new_ns, own->reason);
+    if (own->reason)
+        tml_text_add(&row.note, own->reason);
     add_row(table, &row, TML_PAINT_NONE);
 }
 
@@ -251,6 +271,8 @@ static void add_phases(struct table *table)
     for (unsigned i = 0; i < sizeof order / sizeof *order; i++)
         if (is_shown(table->comparison, order[i]))
             add_phase(table, order[i]);
+    for (size_t i = 0; i < table->comparison->owns; i++)
+        add_own(table, &table->comparison->own[i]);
 }
 
 /* ---- Verdict ---- */

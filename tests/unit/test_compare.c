@@ -14,6 +14,7 @@
 /* ---- Summaries made by hand ---- */
 
 struct sample {
+    const char *own;             /* members of `user_spans`; NULL: none */
     const char *schema, *clock;  /* "2.0", "cpu" */
     const char *cpu_ms, *gpu_ms; /* the step total on each; "null" */
     const char *selected_ms;     /* NULL: that of the clock */
@@ -111,10 +112,11 @@ static size_t print_sample(char *out, size_t bytes, const struct sample *sample)
         "\"INPUT_BOUND\", \"status\": \"INPUT-BOUND\", \"severity\": \"crit\", \"summary\": \"waits\"}, \"global\": "
         "{\"window\": {\"steps_analyzed\": %u, \"diagnosis_clock\": \"%s\"}, \"average\": {\"step_time_ms\": %s, "
         "\"step_time_cpu_ms\": %s, \"step_time_gpu_ms\": %s%s%s}, \"median\": {\"step_time_cpu_ms\": {\"idx\": \"0\"}, "
-        "\"step_time_gpu_ms\": {\"idx\": \"0\"}}, \"status\": %s}, \"groups\": {\"rows\": {\"0\": {%s}}}}}",
+        "\"step_time_gpu_ms\": {\"idx\": \"0\"}}, \"status\": %s, \"user_spans\": {%s}}, \"groups\": {\"rows\": "
+        "{\"0\": {%s}}}}}",
         sample->schema, sample->name ? sample->name : "r", sample->meta, sample->environment, sample->run,
         sample->steps, sample->clock, selected, sample->cpu_ms, sample->gpu_ms, *sample->phases ? ", " : "",
-        sample->phases, sample->status, row);
+        sample->phases, sample->status, sample->own ? sample->own : "", row);
     assert_true(length > 0 && (size_t)length < bytes);
     return (size_t)length;
 }
@@ -333,6 +335,21 @@ static void test_null_is_no_delta_and_keeps_its_state(void **state)
     assert_int_equal(llround(number(root, "metrics/backward_ms/new")), 0);
     assert_int_equal(llround(number(root, "metrics/backward_ms/delta")), -20);
     assert_says(scene, "new: never seen");
+}
+
+static void test_own_spans_are_compared_by_their_names(void **state)
+{
+    struct scene *scene = *state;
+    struct sample old = steady, new = steady;
+    old.own = "\"augment\": {\"exclusive_ms\": 12}, \"gone\": {\"exclusive_ms\": 3}";
+    new.own = "\"augment\": {\"exclusive_ms\": 4}, \"fresh\": {\"exclusive_ms\": null}";
+    const struct tml_json *root = compare(scene, &old, &new);
+    assert_int_equal(llround(number(root, "user_spans/augment/delta")), -8);
+    assert_json_null(root, "user_spans/gone/new");
+    assert_json_null(root, "user_spans/gone/delta");
+    assert_text(root, "user_spans/gone/reason", "no such span in the new run");
+    assert_text(root, "user_spans/fresh/reason", "no such span in the old run");
+    assert_says(scene, "own: augment 12.0 ms 4.0 ms -8.0 ms -66.7 %");
 }
 
 static void test_the_diagnosis_stands_before_and_after(void **state)
@@ -665,8 +682,8 @@ static void test_a_wrong_type_never_becomes_a_number(void **state)
 {
     struct scene *scene = *state;
     char text[8192];
-    struct sample bad[8];
-    for (size_t i = 0; i < 8; i++)
+    struct sample bad[9];
+    for (size_t i = 0; i < 9; i++)
         bad[i] = steady;
     bad[0].phases = "\"forward_ms\": \"10\"";
     bad[1].phases = "\"forward_ms\": true";
@@ -675,9 +692,10 @@ static void test_a_wrong_type_never_becomes_a_number(void **state)
     bad[4].spread = "{\"p10\": \"98\", \"p50\": 100, \"p90\": 102}";
     bad[5].run = "\"process_s\": -3";
     bad[6].run = "\"training_loop_s\": \"long\"";
+    bad[8].own = "\"mine\": {\"exclusive_ms\": \"4\"}";
     bad[7].meta = "\"gpus_observed\": -1";
     write_sample(scene->path[1], &steady);
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 9; i++)
         assert_refused(scene, text, print_sample(text, sizeof text, &bad[i]), "not a summary: ");
 }
 
@@ -877,6 +895,7 @@ int main(void)
         TEST(test_two_windows_on_the_gpu_are_compared_there),
         TEST(test_a_phase_has_old_new_and_delta),
         TEST(test_null_is_no_delta_and_keeps_its_state),
+        TEST(test_own_spans_are_compared_by_their_names),
         TEST(test_the_diagnosis_stands_before_and_after),
         TEST(test_a_difference_inside_the_spread_is_noise),
         TEST(test_the_same_difference_between_steadier_runs_counts),
