@@ -168,7 +168,9 @@ static void advise_phase(struct tml_text *text, const struct tml_abstention *abs
     const char *phase = abstention->phase < 0 ? "step" : tml_phase_words((unsigned)abstention->phase);
     bool seen_by_hook = abstention->reason != TML_REASON_HOOK_NOT_INSTALLED;
     if (abstention->reason == TML_REASON_OTHER_THREAD && abstention->phase == TRACEML_PHASE_DATALOADER_FETCH)
-        tml_text_add(text, "time what the step's own thread takes its batches from: another thread reads the loader");
+        tml_text_printf(text,
+                        "time what the step's own thread takes its batches from%s: another thread reads the loader",
+                        python ? ", wrap_dataloader_fetch(queue.get)" : "");
     else if (!python)
         tml_text_printf(text, "bracket the %s with traceml_begin() and traceml_end()", phase);
     else if (!seen_by_hook)

@@ -55,6 +55,7 @@ struct tml_instruments tml_instruments_of(const struct tml_rank_run *rank)
     return (struct tml_instruments){
         .armed = tml_rank_armed(rank),
         .seen = tml_rank_seen(rank),
+        .elsewhere = tml_rank_elsewhere(rank),
         .cuda = tml_rank_on_cuda(rank),
         .observes_copies = tml_rank_observes_copies(rank),
     };
@@ -120,6 +121,10 @@ static struct tml_sample absent(const struct tml_step_row *row, unsigned phase, 
 {
     if (whole && row->cell[TML_REGION_PRE][phase].count > 0)
         return sample(TML_SAMPLE_OUTSIDE, TML_REASON_PRE_STEP, (int)phase);
+    if (phase == TRACEML_PHASE_OPTIMIZER && (row->flags & TML_STEP_FLAG_OPTIMIZER_SKIPPED))
+        return sample(TML_SAMPLE_OUTSIDE, TML_REASON_SCALER_SKIPPED, (int)phase);
+    if (instruments->elsewhere & (1u << phase))
+        return sample(TML_SAMPLE_OUTSIDE, TML_REASON_OTHER_THREAD, (int)phase);
     if (!watched(phase, instruments))
         return unwatched(phase, instruments);
     if (row->flags & TML_STEP_FLAG_PARTIAL) /* it may be among what was lost: no zero */
@@ -129,13 +134,20 @@ static struct tml_sample absent(const struct tml_step_row *row, unsigned phase, 
     return sample(TML_SAMPLE_ABSENT, TML_REASON_NONE, (int)phase);
 }
 
+/* Fetches of a producer thread, beside a step's thread that fetches too: what it waits for is measured there. */
+static bool is_nobody_s(unsigned phase, const struct tml_cell *cell, const struct tml_instruments *instruments)
+{
+    return phase == TRACEML_PHASE_DATALOADER_FETCH && cell->other_count >= cell->count &&
+           !(instruments->elsewhere & (1u << phase));
+}
+
 static struct tml_sample cell_sample(const struct tml_step_row *row, enum tml_clock clock, enum tml_region region,
                                      unsigned phase, enum tml_metric_form form,
                                      const struct tml_instruments *instruments)
 {
     const struct tml_cell *cell = &row->cell[region][phase];
     bool whole = region == TML_REGION_IN && form != TML_METRIC_EXCLUSIVE;
-    if (cell->count == 0)
+    if (cell->count == 0 || is_nobody_s(phase, cell, instruments))
         return absent(row, phase, whole, instruments);
     int64_t ns = form == TML_METRIC_INCLUSIVE ? cell->inclusive_ns[clock] : cell->exclusive_ns[clock];
     if (ns == TML_NS_NONE && cell->other_count >= cell->count)

@@ -159,6 +159,7 @@ bool tml_metric_enough(uint64_t whole, uint64_t all);
 /* Which instruments a rank had. */
 struct tml_instruments {
     uint32_t armed, seen; /* sets of phases */
+    uint32_t elsewhere;   /* that occur on other threads than the step's */
     bool cuda, observes_copies;
 };
 
@@ -168,7 +169,7 @@ struct tml_instruments tml_instruments_of(const struct tml_rank_run *rank);
 enum tml_sample_state {
     TML_SAMPLE_VALUE,          /* it occurred here and was measured */
     TML_SAMPLE_ABSENT,         /* somebody watched and there was none: counts zero */
-    TML_SAMPLE_OUTSIDE,        /* it occurred, but elsewhere */
+    TML_SAMPLE_OUTSIDE,        /* it occurred, but elsewhere, or was left out: 0 in a sum, and in no mean */
     TML_SAMPLE_NOT_APPLICABLE, /* it makes no sense here */
     TML_SAMPLE_MISSING,        /* not known */
 };

@@ -15,12 +15,20 @@ static int lower_phase(int a, int b)
     return a < b ? a : b;
 }
 
+/* Those that the value is about; where all of the run were elsewhere, these. */
+static uint64_t occurrences_of(const struct tml_step_row *row, unsigned region, unsigned phase,
+                               const struct tml_instruments *instruments)
+{
+    const struct tml_cell *cell = &row->cell[region][phase];
+    return instruments->elsewhere & (1u << phase) ? cell->count : cell->count - cell->other_count;
+}
+
 static void count_occurrences(struct tml_tally *tally, const struct tml_metric_spec *spec,
-                              const struct tml_step_row *row)
+                              const struct tml_step_row *row, const struct tml_instruments *instruments)
 {
     for (uint32_t phases = spec->terms ? 0 : spec->pre | spec->in; phases; phases &= phases - 1)
         for (unsigned region = 0; region < TML_REGIONS; region++)
-            tally->occurrences[region] += row->cell[region][__builtin_ctz(phases)].count;
+            tally->occurrences[region] += occurrences_of(row, region, (unsigned)__builtin_ctz(phases), instruments);
 }
 
 /* The step's own record and the one before it give these, whatever else was lost. */
@@ -42,7 +50,7 @@ void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct
     tally->steps++;
     tally->state[sample->state]++;
     tally->sum_ns = tml_ns_add(tally->sum_ns, sample->ns);
-    count_occurrences(tally, spec, row);
+    count_occurrences(tally, spec, row, instruments);
     if (sample->state == TML_SAMPLE_MISSING) {
         tally->missing[sample->reason]++;
         tally->missing_phase[sample->reason] = lower_phase(tally->missing_phase[sample->reason], sample->phase + 1);

@@ -28,6 +28,7 @@
     X(FIRST_ITERATION, "first_iteration", "the first iteration has no beginning")                                      \
     X(NO_CLOCK_TIE, "no_clock_tie", "the clocks of device and host were not tied")                                     \
     X(RECORDS_LOST, "records_lost", "records were lost")                                                               \
+    X(SCALER_SKIPPED, "scaler_skipped", "the gradient scaler left it out")                                             \
     X(NO_STEPS, "no_steps", "no completed steps")                                                                      \
     X(STRATEGY_UNKNOWN, "strategy_unknown", "how the ranks train together is not known")                               \
     X(RANKS_MISSING, "ranks_missing", "other ranks recorded no steps")                                                 \
@@ -52,7 +53,8 @@ enum tml_reason {
     X(FIRST_FETCH, "first_fetch")                                                                                      \
     X(TIMED_OUT, "timed_out")                                                                                          \
     X(NEGATIVE_REMAINDER, "negative_remainder")                                                                        \
-    X(STREAM_CHANGED, "stream_changed")
+    X(STREAM_CHANGED, "stream_changed")                                                                                \
+    X(OPTIMIZER_SKIPPED, "optimizer_skipped")
 
 enum tml_step_flag_bit {
 #define TML_X(name, key) TML_STEP_FLAG_BIT_##name,

@@ -8,6 +8,7 @@
 #ifndef TML_RECORD_H
 #define TML_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "traceml/traceml.h"
@@ -21,6 +22,10 @@ struct tml_record {
     uint64_t iteration; /* current when the span began, from 1 */
     union {
         int64_t epoch; /* of a STEP record: the epoch it belongs to, -1 unknown */
+        struct {
+            uint16_t loader, pass; /* of a DATALOADER_FETCH record: as traceml_begin_fetch() was given them */
+            bool apart;            /* inside an evaluation or a checkpoint */
+        } fetch;
         uint64_t name; /* of a USER record: the number of its name */
     };
     int16_t device;    /* -1: none */

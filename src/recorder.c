@@ -176,10 +176,15 @@ static void close_top(struct tml_recorder *recorder, int64_t end_ns, unsigned fl
         .flags = (uint16_t)flags,
         .tenant = recorder->tenant,
     };
-    if (record.phase == TRACEML_PHASE_USER)
-        record.name = open->name;
-    else
+    if (record.phase == TRACEML_PHASE_STEP)
         record.epoch = recorder->epoch;
+    else if (record.phase == TRACEML_PHASE_USER)
+        record.name = open->name;
+    else if (record.phase == TRACEML_PHASE_DATALOADER_FETCH) {
+        record.fetch.loader = open->loader;
+        record.fetch.pass = open->pass;
+        record.fetch.apart = open->apart;
+    }
     if (record.begin_event && whole)
         record.end_event = mark(recorder, open->device, open->stream, &record.no_device);
     if (record.begin_event && !record.end_event) {
@@ -221,6 +226,20 @@ traceml_span tml_recorder_begin_owner(struct tml_recorder *recorder, enum tracem
                                       struct traceml_stream stream)
 {
     return open_span(recorder, phase, TML_SPAN_NAME_OTHER, stream);
+}
+
+traceml_span tml_recorder_begin_fetch_owner(struct tml_recorder *recorder, uint16_t loader, uint16_t pass,
+                                            struct traceml_stream stream)
+{
+    traceml_span span = open_span(recorder, TRACEML_PHASE_DATALOADER_FETCH, TML_SPAN_NAME_OTHER, stream);
+    if (span < 0)
+        return span;
+    struct tml_open_span *open = &recorder->open[recorder->depth - 1];
+    open->loader = loader;
+    open->pass = pass;
+    open->apart =
+        recorder->phase_depth[TRACEML_PHASE_EVALUATION] > 0 || recorder->phase_depth[TRACEML_PHASE_CHECKPOINT] > 0;
+    return span;
 }
 
 traceml_span tml_recorder_begin_named_owner(struct tml_recorder *recorder, unsigned name, struct traceml_stream stream)

@@ -49,8 +49,11 @@ struct tml_open_span {
     int16_t device;
     uint8_t phase;
     uint8_t no_device; /* enum tml_reason */
-    uint8_t name;      /* of a USER span: the number of its name */
-    bool inner;        /* inside a span of the same phase and name: makes no record */
+    uint16_t loader;   /* of a DATALOADER_FETCH span, as in its record; and the next two */
+    uint16_t pass;
+    bool apart;
+    uint8_t name; /* of a USER span: the number of its name */
+    bool inner;   /* inside a span of the same phase and name: makes no record */
 };
 
 struct tml_recorder {
@@ -97,6 +100,8 @@ traceml_span tml_recorder_begin_owner(struct tml_recorder *recorder, enum tracem
                                       struct traceml_stream stream);
 /* A USER span; `name` is the number of its name. */
 traceml_span tml_recorder_begin_named_owner(struct tml_recorder *recorder, unsigned name, struct traceml_stream stream);
+traceml_span tml_recorder_begin_fetch_owner(struct tml_recorder *recorder, uint16_t loader, uint16_t pass,
+                                            struct traceml_stream stream);
 void tml_recorder_end_owner(struct tml_recorder *recorder, traceml_span span, unsigned flags);
 void tml_recorder_cancel_owner(struct tml_recorder *recorder, traceml_span span);
 traceml_span tml_recorder_step_begin_owner(struct tml_recorder *recorder, struct traceml_stream stream);

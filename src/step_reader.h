@@ -25,7 +25,9 @@ struct tml_rank_totals {
     int64_t first_epoch, last_epoch; /* -1: unknown */
     int64_t last_end_ns;             /* end of the last step, aborted ones too, since the first step's begin */
     uint64_t occurrences[TML_REGIONS][TRACEML_PHASE_COUNT]; /* of the steps that were not folded */
-    struct tml_step_fold *sums;                             /* of every time; on the heap */
+    /* After the first iteration, spans on the step's own thread and on others. */
+    uint64_t here[TRACEML_PHASE_COUNT], elsewhere[TRACEML_PHASE_COUNT];
+    struct tml_step_fold *sums; /* of every time; on the heap */
 };
 
 /* Warm-up of the whole run: the first iteration, and steps with the first fetch of an iterator. */
@@ -61,6 +63,8 @@ struct tml_run {
 uint32_t tml_rank_armed(const struct tml_rank_run *rank);
 /* Phases that occurred at all, folded steps included. */
 uint32_t tml_rank_seen(const struct tml_rank_run *rank);
+/* Phases that occur on other threads than the step's: all of their spans, or nearly (somebody looked at a batch once). */
+uint32_t tml_rank_elsewhere(const struct tml_rank_run *rank);
 /* The steps of this rank have a device. */
 bool tml_rank_on_cuda(const struct tml_rank_run *rank);
 /* Every copy is watched at the CUDA call itself, not only the spans that somebody bracketed. */

@@ -5,6 +5,8 @@
 #include "step_reader.h"
 #include "step_scan.h"
 
+#define NEARLY_ALL 10u /* for one span here so many elsewhere */
+
 bool tml_rank_run_init(struct tml_rank_run *rank, unsigned number, size_t rows)
 {
     *rank = (struct tml_rank_run){.rank = number};
@@ -46,6 +48,11 @@ static void add_row(struct tml_rank_totals *totals, const struct tml_step_row *r
     for (unsigned region = 0; region < TML_REGIONS; region++)
         for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
             totals->occurrences[region][phase] += row->cell[region][phase].count;
+    for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT && !(row->flags & TML_STEP_FLAG_FIRST); phase++)
+        for (unsigned region = 0; region < TML_REGIONS; region++) {
+            totals->here[phase] += row->cell[region][phase].count - row->cell[region][phase].other_count;
+            totals->elsewhere[phase] += row->cell[region][phase].other_count;
+        }
 }
 
 /* ---- A step ---- */
@@ -242,6 +249,15 @@ uint32_t tml_rank_seen(const struct tml_rank_run *rank)
                 tml_step_fold_cell(totals->sums, region, phase, TML_CLOCK_CPU, false)->count > 0)
                 seen |= 1u << phase;
     return seen;
+}
+
+uint32_t tml_rank_elsewhere(const struct tml_rank_run *rank)
+{
+    uint32_t phases = 0;
+    for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
+        if (rank->totals.elsewhere[phase] > NEARLY_ALL * rank->totals.here[phase])
+            phases |= 1u << phase;
+    return phases;
 }
 
 bool tml_rank_on_cuda(const struct tml_rank_run *rank)

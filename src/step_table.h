@@ -3,7 +3,7 @@
  * Memory    fixed at open: TML_TABLE_ROWS rows, TML_TABLE_SPANS spans, TML_TABLE_STUCK events; 2.2 MiB.
  * Threads   the sampler alone.
  * Units     ns: host times of CLOCK_MONOTONIC, device times since the step's own begin event.
- * Depends   recorder (to give events back), clock_tie, ledger, step_row.
+ * Depends   recorder (to give events back), clock_tie, ledger, feeder, step_row.
  */
 #ifndef TML_STEP_TABLE_H
 #define TML_STEP_TABLE_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "clock_tie.h"
+#include "feeder.h"
 #include "ledger.h"
 #include "recorder.h"
 #include "step_row.h"
@@ -30,6 +31,7 @@ struct tml_table_span {
     int64_t begin_device_ns, end_device_ns; /* TML_NS_NONE until resolved */
     uint32_t next;
     uint8_t recorder; /* index: who has the pool that the events go back to */
+    bool apart;       /* a fetch that is no step's: its time is pre_step_other, or of the evaluation around it */
 };
 
 struct tml_table_row {
@@ -61,8 +63,9 @@ struct tml_step_table {
     int64_t previous_end_lead_ns;        /* the device lead at the previous step's end */
     struct tml_clock_tie tie;            /* the sampler renews it */
     int64_t begin_host_ns;               /* of the step that is being closed: host time of its begin event */
-    struct tml_ledger_span *members;     /* scratch for a ledger */
-    struct tml_table_event *stuck;       /* timed out, given back once complete: ring */
+    struct tml_feeders feeders;
+    struct tml_ledger_span *members; /* scratch for a ledger */
+    struct tml_table_event *stuck;   /* timed out, given back once complete: ring */
     uint32_t stuck_head, stuck_tail;
     uint64_t losses[TML_LOSS_COUNT];      /* LATE, ROW_FULL, TIMED_OUT, NEGATIVE_REMAINDER */
     uint64_t losses_seen;                 /* records lost on the way here, as of the last tick */

@@ -28,17 +28,50 @@ static bool in_step(const struct tml_record *step, const struct tml_record *span
     return span->begin_ns >= step->begin_ns;
 }
 
-/* A fetch with gradients off, before the step, feeds a validation and no step: its time is part of pre_step_other. (It
- * is not called evaluation: of a validation it is only a part.) */
-static bool feeds_no_step(const struct tml_record *step, const struct tml_record *span)
+/* A fetch before the step, on its thread. */
+static bool is_pre_step_fetch(const struct tml_table_span *step, const struct tml_table_span *span)
 {
-    return span->phase == TRACEML_PHASE_DATALOADER_FETCH && (span->flags & TRACEML_SPAN_NO_GRAD) &&
-           !in_step(step, span);
+    return span->record.phase == TRACEML_PHASE_DATALOADER_FETCH && !in_step(&step->record, &span->record) &&
+           tml_table_span_same_thread(step, span);
+}
+
+/* Gradients are off or an evaluation is around it: it feeds a validation and no step. (Its time is not called evaluation
+ * for the first of these alone: of a validation it is only a part.) */
+static bool feeds_no_step(const struct tml_record *fetch)
+{
+    return (fetch->flags & TRACEML_SPAN_NO_GRAD) || fetch->fetch.apart;
+}
+
+/* Before the step, whose input wait is a fetch? Here and once, when the row is whole: only then is it known what came
+ * after it. Records of one thread stand in the order of their ends. */
+static void sort_fetches(struct tml_step_table *table, const struct tml_table_row *row)
+{
+    const struct tml_table_span *step = &table->spans[row->step];
+    tml_feeders_begin(&table->feeders);
+    for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
+        const struct tml_record *fetch = &table->spans[i].record;
+        if (is_pre_step_fetch(step, &table->spans[i]) && !feeds_no_step(fetch))
+            tml_feeders_see(&table->feeders, fetch->fetch.loader, fetch->fetch.pass,
+                            fetch->flags & TRACEML_SPAN_FIRST_FETCH);
+    }
+    tml_feeders_decide(&table->feeders, step->record.iteration);
+    for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next) {
+        struct tml_table_span *span = &table->spans[i];
+        if (is_pre_step_fetch(step, span))
+            span->apart =
+                feeds_no_step(&span->record) || !tml_feeders_next_is_own(&table->feeders, span->record.fetch.loader);
+    }
+}
+
+/* An update that was left out has taken no time of its own. */
+static bool is_skipped(const struct tml_record *span)
+{
+    return span->phase == TRACEML_PHASE_OPTIMIZER && (span->flags & TRACEML_SPAN_SKIPPED);
 }
 
 static bool is_member(const struct tml_table_span *step, const struct tml_table_span *span, enum tml_clock clock)
 {
-    if (feeds_no_step(&step->record, &span->record))
+    if (span->apart || is_skipped(&span->record))
         return false;
     if (clock == TML_CLOCK_CPU)
         return tml_table_span_same_thread(step, span);
@@ -118,6 +151,10 @@ static void count(struct tml_step_row *out, const struct tml_table_span *step, c
     enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
     struct tml_cell *cell = &out->cell[region][span->record.phase];
     bool elsewhere = !tml_table_span_same_thread(step, span);
+    if (is_skipped(&span->record)) {
+        out->flags |= elsewhere ? 0 : TML_STEP_FLAG_OPTIMIZER_SKIPPED;
+        return;
+    }
     cell->count++;
     cell->other_count += elsewhere;
     if (span->record.phase == TRACEML_PHASE_USER) {
@@ -269,8 +306,9 @@ void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row
         out->flags |= TML_STEP_FLAG_ABORTED;
     else
         table->next_step++;
+    sort_fetches(table, row);
     for (uint32_t i = row->first; i != TML_TABLE_NONE; i = table->spans[i].next)
-        if (i != row->step && !feeds_no_step(&step->record, &table->spans[i].record))
+        if (i != row->step && !table->spans[i].apart)
             count(out, step, &table->spans[i]);
     fill_cpu(table, row, out);
     fill_gpu(table, row, out);

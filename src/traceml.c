@@ -111,8 +111,17 @@ traceml_span traceml_begin(struct traceml_session *session, enum traceml_phase p
 {
     if (!session || (unsigned)phase >= TRACEML_PHASE_COUNT || phase == TRACEML_PHASE_STEP)
         return -1;
+    if (phase == TRACEML_PHASE_DATALOADER_FETCH)
+        return traceml_begin_fetch(session, 0, 0, stream);
     struct tml_recorder *recorder = tml_recorder_for_span();
     return recorder ? tml_recorder_begin_owner(recorder, phase, usable(stream)) : -1;
+}
+
+traceml_span traceml_begin_fetch(struct traceml_session *session, uint16_t loader, uint16_t pass,
+                                 struct traceml_stream stream)
+{
+    struct tml_recorder *recorder = session ? tml_recorder_for_span() : NULL;
+    return recorder ? tml_recorder_begin_fetch_owner(recorder, loader, pass, usable(stream)) : -1;
 }
 
 /* Numbers of phases stand behind those of names. */

@@ -81,6 +81,7 @@ enum traceml_span_flag {
     TRACEML_SPAN_ABORTED = 1u << 0,     /* an exception or an early return left the block */
     TRACEML_SPAN_FIRST_FETCH = 1u << 1, /* first fetch of an iterator: worker start-up is in it */
     TRACEML_SPAN_NO_GRAD = 1u << 2,     /* gradients were disabled: validation, not feeding a step */
+    TRACEML_SPAN_SKIPPED = 1u << 3,     /* of an OPTIMIZER span: the update was left out (a scaler found infinities) */
 };
 
 /* Where the work of a span is enqueued. device < 0: no device, the span has its CPU bracket alone. The handle is the
@@ -182,6 +183,15 @@ typedef int32_t traceml_span;
 /* Opens a span of `phase` (not STEP). Any thread. */
 TRACEML_API traceml_span traceml_begin(struct traceml_session *session, enum traceml_phase phase,
                                        struct traceml_stream stream);
+
+/*
+ * Opens a DATALOADER_FETCH span of one of several loaders. `loader` is any number of its own, 0 an unknown one; `pass`
+ * tells passes over it (epochs, iterators) apart. With it the loaders that feed the steps are told from one that is run
+ * through between two steps, whose fetches are no step's input wait. traceml_begin() is the same with 0 and 0. Any
+ * thread; a fetch on another thread than the step's is nobody's input wait.
+ */
+TRACEML_API traceml_span traceml_begin_fetch(struct traceml_session *session, uint16_t loader, uint16_t pass,
+                                             struct traceml_stream stream);
 
 /* A name of a phase of the caller's own, as a number: the hot path handles no text. */
 typedef int32_t traceml_name;

@@ -70,6 +70,53 @@ static void tell_exhausted(struct core_state *state, PyObject *iterator, unsigne
     Py_XDECREF(traceback);
 }
 
+/* One fetch that is being timed. */
+struct timed_fetch {
+    uint64_t generation;
+    traceml_span span;
+    unsigned flags;
+};
+
+/* `source`: number of the loader and, in the lower 16 bits, of the pass over it. False: not recorded. */
+static bool begin(struct core_state *state, unsigned long source, unsigned flags, struct timed_fetch *fetch)
+{
+    fetch->flags = flags | (gradients_are_off(state) ? TRACEML_SPAN_NO_GRAD : 0u);
+    struct traceml_session *session = state->session;
+    if (!session) /* none, or closed by another thread while we asked */
+        return false;
+    fetch->generation = state->generation;
+    fetch->span =
+        traceml_begin_fetch(session, (uint16_t)(source >> 16), (uint16_t)source, traceml_last_stream(session));
+    return true;
+}
+
+/* False: the session was closed meanwhile, or we are a forked child. */
+static bool end(struct core_state *state, const struct timed_fetch *fetch, const PyObject *batch)
+{
+    if (state->generation != fetch->generation)
+        return false;
+    if (batch)
+        traceml_end(state->session, fetch->span, fetch->flags);
+    else if (PyErr_ExceptionMatches(PyExc_StopIteration))
+        traceml_cancel(state->session, fetch->span); /* the exhausting call hands out no batch: it is no fetch */
+    else
+        traceml_end(state->session, fetch->span, fetch->flags | TRACEML_SPAN_ABORTED);
+    return true;
+}
+
+/* What dataloader.py wrote on the iterator when it was made; 0 for one that is older than our hook. */
+static unsigned long source_of(struct core_state *state, PyObject *iterator)
+{
+    PyObject *tag = PyObject_GetAttr(iterator, state->name_source);
+    unsigned long source = tag && PyLong_Check(tag) ? PyLong_AsUnsignedLong(tag) : 0;
+    Py_XDECREF(tag);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        source = 0;
+    }
+    return source;
+}
+
 static PyObject *fetch_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     struct fetch *self = (struct fetch *)callable;
@@ -78,28 +125,44 @@ static PyObject *fetch_vectorcall(PyObject *callable, PyObject *const *args, siz
         return PyObject_Vectorcall(self->original, args, nargsf, names);
 
     PyObject *iterator = args[0];
-    unsigned flags = (is_first(state, iterator) ? TRACEML_SPAN_FIRST_FETCH : 0u) |
-                     (gradients_are_off(state) ? TRACEML_SPAN_NO_GRAD : 0u);
-    struct traceml_session *session = state->session;
-    if (!session) /* closed by another thread while we asked */
-        return PyObject_Vectorcall(self->original, args, nargsf, names);
-    uint64_t generation = state->generation;
-    traceml_span span = traceml_begin(session, TRACEML_PHASE_DATALOADER_FETCH, traceml_last_stream(session));
+    struct timed_fetch fetch;
+    unsigned first = is_first(state, iterator) ? TRACEML_SPAN_FIRST_FETCH : 0u;
+    bool timed = begin(state, source_of(state, iterator), first, &fetch);
     PyObject *batch = PyObject_Vectorcall(self->original, args, nargsf, names);
-    if (state->generation != generation) /* closed meanwhile, or we are a forked child */
+    if (!timed || !end(state, &fetch, batch))
         return batch;
-    if (batch) {
-        traceml_end(session, span, flags);
-        return flags & TRACEML_SPAN_FIRST_FETCH ? tell_first(state, iterator, flags, batch) : batch;
-    }
-    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
-        traceml_end(session, span, flags | TRACEML_SPAN_ABORTED);
+    if (batch && first)
+        return tell_first(state, iterator, fetch.flags, batch);
+    if (!batch && PyErr_ExceptionMatches(PyExc_StopIteration))
+        tell_exhausted(state, iterator, fetch.flags);
+    return batch;
+}
+
+/* fetch(source, first, callable, *args, **kwargs) */
+static PyObject *core_fetch(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    struct core_state *state = core_state_of(module);
+    unsigned long source = nargs >= 3 && PyLong_Check(args[0]) ? PyLong_AsUnsignedLong(args[0]) : 0;
+    if (nargs < 3 || !PyLong_Check(args[0]) || PyErr_Occurred()) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError,
+                            "fetch() takes the number of a source, whether it is its first, a callable");
         return NULL;
     }
-    traceml_cancel(session, span); /* the exhausting call hands out no batch: it is no fetch */
-    tell_exhausted(state, iterator, flags);
-    return NULL;
+    struct timed_fetch fetch;
+    bool timed = begin(state, source, args[1] == Py_True ? TRACEML_SPAN_FIRST_FETCH : 0u, &fetch);
+    PyObject *batch = PyObject_Vectorcall(args[2], args + 3, (size_t)(nargs - 3), names);
+    if (timed)
+        end(state, &fetch, batch);
+    return batch;
 }
+
+PyMethodDef core_fetch_methods[] = {
+    {"fetch", (PyCFunction)(void (*)(void))core_fetch, METH_FASTCALL | METH_KEYWORDS,
+     PyDoc_STR("fetch(source, first, callable, /, *args, **kwargs)\n--\n\n"
+               "Return callable(*args, **kwargs), timed as the fetch of a batch.")},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyObject *fetch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

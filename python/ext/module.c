@@ -44,11 +44,12 @@ static int add_names(struct core_state *state)
     state->name_is_cuda = PyUnicode_InternFromString("is_cuda");
     state->name_get_device = PyUnicode_InternFromString("get_device");
     state->name_num_yielded = PyUnicode_InternFromString("_num_yielded");
+    state->name_source = PyUnicode_InternFromString("_traceml_source");
     state->name_status = PyUnicode_InternFromString("status");
     state->name_call_impl = PyUnicode_InternFromString("_call_impl");
     state->span_names = PyDict_New();
     return state->name_is_cuda && state->name_get_device && state->name_num_yielded && state->name_status &&
-                   state->name_call_impl && state->span_names
+                   state->name_source && state->name_call_impl && state->span_names
                ? 0
                : -1;
 }
@@ -103,6 +104,8 @@ static int core_exec(PyObject *module)
         goto failed;
     if (PyModule_AddFunctions(module, core_timer_methods) < 0)
         goto failed;
+    if (PyModule_AddFunctions(module, core_fetch_methods) < 0)
+        goto failed;
     return 0;
 
 failed:
@@ -141,6 +144,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->name_is_cuda);
     Py_CLEAR(state->name_get_device);
     Py_CLEAR(state->name_num_yielded);
+    Py_CLEAR(state->name_source);
     Py_CLEAR(state->name_status);
     Py_CLEAR(state->name_call_impl);
     return 0;

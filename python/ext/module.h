@@ -75,7 +75,8 @@ struct core_state {
     PyTypeObject *span_type;
     PyTypeObject *timer_type;
     PyObject *span_names; /* dict: a name -> its traceml_name */
-    PyObject *name_is_cuda, *name_get_device, *name_num_yielded, *name_status, *name_call_impl; /* interned */
+    PyObject *name_is_cuda, *name_get_device, *name_num_yielded, *name_source, *name_status,
+        *name_call_impl; /* interned */
 };
 
 /* The methods of the module, one table a file. */
@@ -83,6 +84,7 @@ extern PyMethodDef core_session_methods[];
 extern PyMethodDef core_report_methods[];
 extern PyMethodDef core_span_methods[];
 extern PyMethodDef core_timer_methods[];
+extern PyMethodDef core_fetch_methods[];
 
 /* The types: one file each. */
 extern PyType_Spec core_trace_step_spec;

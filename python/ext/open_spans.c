@@ -140,7 +140,22 @@ static PyObject *leave(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     Py_RETURN_NONE;
 }
 
+/* No time is taken: what the caller did instead of it is not the phase's. */
+static PyObject *core_skipped(PyObject *module, PyObject *phase)
+{
+    struct core_state *state = core_state_of(module);
+    long number = PyLong_AsLong(phase);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    if (on_step_thread(state) && number == TRACEML_PHASE_OPTIMIZER)
+        traceml_end(state->session, traceml_begin(state->session, TRACEML_PHASE_OPTIMIZER, TRACEML_NO_STREAM),
+                    TRACEML_SPAN_SKIPPED);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef core_span_methods[] = {
+    {"skipped", core_skipped, METH_O,
+     PyDoc_STR("skipped(phase)\n--\n\nThe optimizer's update of the open step was left out.")},
     {"enter", (PyCFunction)(void (*)(void))enter, METH_FASTCALL,
      PyDoc_STR("enter(phase, owner) -> bool\n--\n\nOpen a span of the open step; False: nothing was opened.")},
     {"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, PyDoc_STR("leave(phase, owner)\n--\n\nClose it.")},

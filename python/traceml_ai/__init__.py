@@ -23,6 +23,7 @@ except ImportError as error:
 from traceml_ai.init_config import TraceMLInitConfig
 from traceml_ai.session import init, shutdown, start
 from traceml_ai.summary import final_summary, summary
+from traceml_ai.wrappers import wrap_dataloader_fetch
 
 __all__ = [
     "TraceMLInitConfig",
@@ -34,4 +35,5 @@ __all__ = [
     "start",
     "summary",
     "trace_step",
+    "wrap_dataloader_fetch",
 ]

@@ -20,7 +20,8 @@ HOOKS = {
     "patch_dataloader": "traceml_ai.hooks.dataloader",
     "patch_forward": "traceml_ai.hooks.forward",
     "patch_backward": "traceml_ai.hooks.backward",
-    "optimizer": "traceml_ai.hooks.optimizer",  # no argument of its own: with mode="auto"
+    "optimizer": "traceml_ai.hooks.optimizer",  # no argument of its own, as the next: with mode="auto"
+    "scaler": "traceml_ai.hooks.scaler",  # no phase of its own: it says why one of the optimizer is missing
 }
 FREE_NAMES_TRIED = 1000
 SETTLE_MS = 100
@@ -247,7 +248,8 @@ def _install(run: _Run) -> None:
             note(f"{name}: the hook does not fit this PyTorch ({error.__class__.__name__}: {error}); not timed")
             continue
         run.hooks.append(module)
-        _core.set_armed(module.PHASE, True)
+        if hasattr(module, "PHASE"):
+            _core.set_armed(module.PHASE, True)
     run.observed.publish()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -51,8 +52,7 @@ def test_a_name_goes_through_to_line_json_and_text(traced: Traced, model: Any) -
     assert own["log"]["pre_step_ms"] == 0
     total = section["global"]["average"]["user_spans_ms"]
     assert own["augment"]["exclusive_ms"] + own["log"]["exclusive_ms"] == pytest.approx(total, abs=2e-6)
-    assert "augment 0" in run.summary["text"]
-    assert "log 0" in run.summary["text"]
+    assert re.search(r"own spans.*augment <?\d.* ms; log <?\d.* ms", run.summary["text"])
 
 
 def test_of_nested_spans_the_innermost_owns_the_time_and_of_one_name_the_outermost_counts(

@@ -12,7 +12,7 @@ from pathlib import Path
 ORDER = """
     status clock utf8 process reason record span_name json
     ring cuda_runtime clock_tie event_pool recorder
-    ledger step_row step_scan step_table sketch step_fold step_file sampler
+    ledger feeder step_row step_scan step_table sketch step_fold step_file sampler
     text_buffer line_reader row_store step_reader
     run_facts metric window diagnosis run_dir report_text summary compare session traceml
 """.split()  # noqa: SIM905 - one word after the other reads as the line it is

@@ -49,6 +49,7 @@ static void assert_status(struct tml_metric_status status, int64_t value_ns, enu
 
 static const struct tml_instruments cpu = {.armed = all_hooks};
 static const struct tml_instruments gpu = {.armed = all_hooks, .cuda = true};
+static const struct tml_instruments producer = {.armed = all_hooks, .elsewhere = TML_BIT_FETCH};
 static const struct tml_instruments observed = {.armed = all_hooks, .cuda = true, .observes_copies = true};
 
 /* ---- Rows ---- */
@@ -172,6 +173,35 @@ static struct tml_step_row lead_without_forward(uint64_t step)
     return row;
 }
 
+/* A producer's fetches in some steps, none in others. */
+static struct tml_step_row fetch_now_and_then_elsewhere(uint64_t step)
+{
+    return step % 2 ? fetch_on_another_thread(step) : fetch_never(step);
+}
+
+/* Beside those, the step's own. */
+static struct tml_step_row fetch_here_and_elsewhere(uint64_t step)
+{
+    struct tml_step_row row = on_cpu(step);
+    row.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].count += 2;
+    row.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].other_count = 2;
+    return row;
+}
+
+static struct tml_step_row optimizer_skipped_once(uint64_t step)
+{
+    struct tml_step_row row = step == 5 ? without(step, TRACEML_PHASE_OPTIMIZER) : healthy(step);
+    row.flags |= step == 5 ? TML_STEP_FLAG_OPTIMIZER_SKIPPED : 0;
+    return row;
+}
+
+static struct tml_step_row optimizer_always_skipped(uint64_t step)
+{
+    struct tml_step_row row = without(step, TRACEML_PHASE_OPTIMIZER);
+    row.flags |= TML_STEP_FLAG_OPTIMIZER_SKIPPED;
+    return row;
+}
+
 static struct tml_step_row forward_on_another_thread(uint64_t step)
 {
     struct tml_step_row row = forward_never(step);
@@ -262,11 +292,16 @@ static const struct {
                             R("records lost", FORWARD, records_lost, CPU, &cpu, 30000, AVAILABLE, PARTIAL, RECORDS_LOST)
                                 R("inclusive", FORWARD_INCLUSIVE, healthy, GPU, &gpu, 30000, AVAILABLE, IN_WINDOW, NONE)
     /* Phases that occur when they occur */
-    R("every third", OPTIMIZER, optimizer_every_third, CPU, &cpu, 2000, AVAILABLE, IN_WINDOW, NONE)
-        R("never, armed", OPTIMIZER, optimizer_never, CPU, &cpu, 0, AVAILABLE, IN_WINDOW, NEVER_OBSERVED)
-            R("no fetch", INPUT_WAIT, fetch_never, CPU, &cpu, 0, AVAILABLE, IN_WINDOW, NEVER_OBSERVED)
-                R("fetch elsewhere", INPUT_WAIT, fetch_on_another_thread, CPU, &cpu, -1, AVAILABLE, OUTSIDE_WINDOW,
-                  OTHER_THREAD)
+    R("every third", OPTIMIZER, optimizer_every_third, CPU, &cpu, 2000, AVAILABLE, IN_WINDOW,
+      NONE) R("never, armed", OPTIMIZER, optimizer_never, CPU, &cpu, 0, AVAILABLE, IN_WINDOW,
+              NEVER_OBSERVED) R("no fetch", INPUT_WAIT, fetch_never, CPU, &cpu, 0, AVAILABLE, IN_WINDOW, NEVER_OBSERVED)
+        R("fetch elsewhere", INPUT_WAIT, fetch_on_another_thread, CPU, &producer, -1, AVAILABLE, OUTSIDE_WINDOW,
+          OTHER_THREAD) R("fetch now and then elsewhere", INPUT_WAIT, fetch_now_and_then_elsewhere, CPU, &producer,
+                          -1, AVAILABLE, OUTSIDE_WINDOW, OTHER_THREAD)
+            R("fetch here beside", INPUT_WAIT, fetch_here_and_elsewhere, CPU, &cpu, 2000, AVAILABLE, IN_WINDOW, NONE)
+                R("skipped once", OPTIMIZER, optimizer_skipped_once, CPU, &cpu, 6000, AVAILABLE, PARTIAL,
+                  SCALER_SKIPPED) R("always skipped", OPTIMIZER, optimizer_always_skipped, CPU, &cpu, -1, AVAILABLE,
+                                    OUTSIDE_WINDOW, SCALER_SKIPPED)
                     R("fetch before", IN_STEP_INPUT_WAIT, on_cpu, CPU, &cpu, 0, AVAILABLE, IN_WINDOW, NEVER_OBSERVED)
                         R("no evaluation", EVALUATION, on_cpu, CPU, &cpu, 0, AVAILABLE, IN_WINDOW, NEVER_OBSERVED)
     /* Sums and remainders */
