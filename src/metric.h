@@ -188,7 +188,7 @@ struct tml_sample tml_metric_sample(enum tml_metric metric, const struct tml_ste
 /* Samples of many steps, of one rank or of several. All sums are whole: no order of steps or ranks changes them. */
 struct tml_tally {
     uint64_t steps, state[TML_SAMPLE_MISSING + 1], missing[TML_REASON_COUNT], partial_steps;
-    uint64_t outside_zeros; /* of the OUTSIDE ones, those of phases that occur when they occur */
+    uint64_t outside_zeros; /* of the OUTSIDE ones, those before the step, of phases that occur when they occur */
     uint64_t lossy_steps;   /* with a value that lost records may belong to: not whole */
     int64_t sum_ns;
     enum tml_reason outside_reason, partial_reason;

@@ -57,7 +57,7 @@ void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct
     }
     if (sample->state == TML_SAMPLE_OUTSIDE) {
         tally->outside_reason = lower(tally->outside_reason, sample->reason);
-        tally->outside_zeros += !tml_phase_is_required(sample->phase);
+        tally->outside_zeros += sample->reason == TML_REASON_PRE_STEP && !tml_phase_is_required(sample->phase);
     }
     if (sample->partial) {
         tally->partial_steps++;
