@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "manifest.h"
 #include "run_dir.h"
 #include "session_lines.h"
 
@@ -65,7 +66,7 @@ enum traceml_status tml_session_files_open(struct tml_session_files *files, cons
     files->opened_ns = tml_now_ns();
     files->flushed_ns = files->opened_ns - files->flush_ns; /* the first step is written at once */
     files->armed = options->armed_phases;
-    tml_session_utc_now(files->started_at, sizeof files->started_at);
+    tml_manifest_now(files->started_at, sizeof files->started_at);
     return TRACEML_OK;
 }
 

@@ -4,21 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "json.h"
+#include "manifest.h"
 #include "process.h"
 #include "run_dir.h"
 #include "summary.h"
-
-void tml_session_utc_now(char *text, size_t bytes)
-{
-    time_t now = time(NULL);
-    struct tm utc;
-    gmtime_r(&now, &utc);
-    strftime(text, bytes, "%Y-%m-%dT%H:%M:%SZ", &utc);
-}
 
 char *tml_session_checked_object(const char *json, enum traceml_status *status)
 {
@@ -161,7 +153,7 @@ enum traceml_status tml_session_write_manifest(struct tml_session_files *files, 
 {
     struct tml_json_writer writer;
     char now[32];
-    tml_session_utc_now(now, sizeof now);
+    tml_manifest_now(now, sizeof now);
     tml_json_writer_heap(&writer, 2);
     tml_json_begin_object(&writer, NULL);
     tml_json_write_raw(&writer, "schema_version", TML_SCHEMA_VERSION_TEXT);
@@ -176,7 +168,7 @@ enum traceml_status tml_session_write_manifest(struct tml_session_files *files, 
     tml_json_end_object(&writer);
     char *text = tml_json_writer_take(&writer);
     enum traceml_status status =
-        text ? tml_run_dir_write(files->dir_fd, "manifest.json", text, strlen(text)) : TRACEML_OUT_OF_MEMORY;
+        text ? tml_run_dir_write(files->dir_fd, TML_MANIFEST, text, strlen(text)) : TRACEML_OUT_OF_MEMORY;
     free(text);
     return status;
 }

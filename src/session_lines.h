@@ -3,15 +3,13 @@
  * Memory    nothing is kept.
  * Threads   the sampler, unless said.
  * Units     ns inside, seconds and ms in the lines.
- * Depends   session_files, json, run_dir.
+ * Depends   session_files, json, manifest, run_dir.
  */
 #ifndef TML_SESSION_LINES_H
 #define TML_SESSION_LINES_H
 
 #include "session_files.h"
 
-/* "2026-11-30T22:28:49Z" */
-void tml_session_utc_now(char *text, size_t bytes);
 /* A copy of `json` if it is an object (free() it); NULL with the status otherwise. Any thread. */
 char *tml_session_checked_object(const char *json, enum traceml_status *status);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compare.h"
+#include "manifest.h"
 #include "recorder.h"
 #include "session.h"
 #include "summary.h"
@@ -203,6 +204,11 @@ enum traceml_status traceml_report_write(const char *run_dir, const struct trace
 {
     char unused[512];
     return tml_summary_write(run_dir, report, error ? error : unused, error ? error_bytes : sizeof unused);
+}
+
+enum traceml_status traceml_run_ended(const char *run_dir, const char *end_reason)
+{
+    return run_dir && end_reason ? tml_manifest_set_end(run_dir, end_reason) : TRACEML_INVALID_ARGUMENT;
 }
 
 void traceml_report_free(struct traceml_report *report)

@@ -263,6 +263,11 @@ TRACEML_API enum traceml_status traceml_report_read(const char *path, const stru
 TRACEML_API enum traceml_status traceml_report_write(const char *run_dir, const struct traceml_report *report,
                                                      char *error, size_t error_bytes);
 
+/* Puts into manifest.json of a run directory how the run ended ("exit:3", "signal:SIGKILL"): for who started the process
+ * and saw more than it could. Reports say it from then on.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_DATA (no manifest of ours), UNWRITABLE, OUT_OF_MEMORY, SYSTEM. Any thread. */
+TRACEML_API enum traceml_status traceml_run_ended(const char *run_dir, const char *end_reason);
+
 /* Frees what traceml_report_read() filled in; may be called again. Any thread. */
 TRACEML_API void traceml_report_free(struct traceml_report *report);
 

@@ -98,6 +98,8 @@ static int core_exec(PyObject *module)
         goto failed;
     if (PyModule_AddFunctions(module, core_session_methods) < 0)
         goto failed;
+    if (PyModule_AddFunctions(module, core_farewell_methods) < 0)
+        return -1;
     if (PyModule_AddFunctions(module, core_report_methods) < 0)
         goto failed;
     if (PyModule_AddFunctions(module, core_span_methods) < 0)

@@ -82,6 +82,7 @@ struct core_state {
 /* The methods of the module, one table a file. */
 extern PyMethodDef core_session_methods[];
 extern PyMethodDef core_report_methods[];
+extern PyMethodDef core_farewell_methods[];
 extern PyMethodDef core_span_methods[];
 extern PyMethodDef core_timer_methods[];
 extern PyMethodDef core_fetch_methods[];

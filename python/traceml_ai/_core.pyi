@@ -1,5 +1,6 @@
 """Types of the extension module; its sources are in python/ext/."""
 
+import os
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -70,6 +71,17 @@ def open(
     armed: int = ...,
     adopt_run_dir: bool = ...,
 ) -> None: ...
+def report_at_exit(
+    run_dir: str | os.PathLike[str],
+    text: bytes,
+    descriptor: int,
+    *,
+    window_steps: int = ...,
+    columns: int = ...,
+    ascii: bool = ...,
+    color: bool = ...,
+) -> bool: ...
+def run_ended(run_dir: str | os.PathLike[str], reason: str, /) -> None: ...
 def close(reason: str | None = None, run: str | None = None) -> None: ...
 def forget() -> None: ...
 def set_callbacks(

@@ -119,7 +119,10 @@ def finish(run_dir: Path, status: int, settings: Settings) -> None:
     if not files:
         _say_no_step(run_dir, reason)
         return
-    _complete_manifest(run_dir / "manifest.json", reason)
+    try:
+        _core.run_ended(run_dir, reason)
+    except _core.Error as error:
+        note(f"{run_dir / 'manifest.json'}: not completed ({error})")
     options: dict[str, Any] = {"end_reason": reason, "window_steps": settings.window_steps}
     payload, text, bad_lines = _core.read_report(run_dir, **options, **terminal.file_options())
     try:
@@ -156,19 +159,6 @@ def recorded_end(step_file: Path) -> str | None:
     except (IndexError, ValueError, KeyError, TypeError):
         return None
     return reason if isinstance(reason, str) else None
-
-
-def _complete_manifest(manifest: Path, reason: str) -> None:
-    """Put the end into the manifest, whole or not at all."""
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-        content["end_reason"] = reason
-        content["ended_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        draft = manifest.with_name(manifest.name + ".tmp")
-        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        draft.replace(manifest)
-    except (OSError, ValueError, TypeError) as error:
-        note(f"{manifest}: not completed ({error.__class__.__name__})")
 
 
 def _say_no_step(run_dir: Path, reason: str) -> None:

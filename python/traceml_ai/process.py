@@ -53,7 +53,8 @@ def seconds_since_start() -> float | None:
 def end_reason() -> str:
     """Return why the interpreter ends, as far as an exit handler can see.
 
-    Not visible is an exit code given outside of a step: the launcher sees that one.
+    Not visible is an exit code given outside of a step: the launcher sees that one, and the extension (``farewell.c``)
+    after the interpreter's end.
     """
     interactive = hasattr(sys, "ps1") or "IPython" in sys.modules  # there, an old exception says nothing about the end
     uncaught = None if interactive else getattr(sys, "last_type", None)

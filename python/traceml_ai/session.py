@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import sys
 import threading
 from typing import Any
 
@@ -280,12 +281,12 @@ def _at_exit() -> None:
     try:
         with _lock:
             if _run is not None and _run.is_ours():
-                _finish(_run, process.end_reason())
+                _finish(_run, process.end_reason(), ends=True)
     except Exception as error:
         note(f"the report could not be finished: {error}")
 
 
-def _finish(run: _Run, reason: str) -> None:
+def _finish(run: _Run, reason: str, ends: bool = False) -> None:
     run.open = False
     for module in reversed(run.hooks):
         module.remove()
@@ -300,7 +301,7 @@ def _finish(run: _Run, reason: str) -> None:
     except _core.Error as error:
         note(f"{run.run_dir}: {error}")
     if run.rank == 0 and not run.launched:
-        _report(run, steps, reason)
+        _report(run, steps, reason, ends)
 
 
 def _leave_the_launcher(run: _Run) -> None:
@@ -325,8 +326,8 @@ def _run_section(run: _Run) -> dict[str, Any]:
     return section
 
 
-def _report(run: _Run, steps: int, reason: str) -> None:
-    """Write and print the report of a plain ``python`` run."""
+def _report(run: _Run, steps: int, reason: str, ends: bool) -> None:
+    """Write and print the report of a plain ``python`` run; at the interpreter's end it is printed after that."""
     if not os.path.isdir(run.run_dir):
         if steps == 0 and reason == "finished" and not process.is_helper():
             note("no step was traced: put `with traceml_ai.trace_step(model):` around the training step")
@@ -335,9 +336,20 @@ def _report(run: _Run, steps: int, reason: str) -> None:
         options = {"window_steps": run.settings.window_steps}
         payload, text, _ = _core.read_report(run.run_dir, **options, **terminal.file_options())
         _core.write_report(run.run_dir, payload, text)
-        terminal.write(_core.read_report(run.run_dir, **options, **terminal.report_options())[1])
+        options |= terminal.report_options()
+        text = _core.read_report(run.run_dir, **options)[1]
+        if not (ends and reason == "finished" and _print_at_exit(run.run_dir, text, options)):
+            terminal.write(text)
     except _core.Error as error:
         note(f"{run.run_dir}: {error}")
+
+
+def _print_at_exit(run_dir: str, text: str, options: dict[str, Any]) -> bool:
+    """Leave the text to the end of the process, which knows the exit code. False: it has to be printed now."""
+    stdout = terminal.descriptor()
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    arranged = _core.report_at_exit(run_dir, text.encode(encoding, "replace"), stdout, **options)
+    return arranged and stdout >= 0
 
 
 # ---- the report ----------------------------------------------------------------------------------------------------

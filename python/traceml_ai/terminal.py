@@ -30,6 +30,14 @@ def file_options() -> dict[str, Any]:
     return {"columns": FILE_COLUMNS, "ascii": False, "color": False}
 
 
+def descriptor() -> int:
+    """Return the process's own stdout, -1 if the user put another stream in its place."""
+    try:
+        return sys.stdout.fileno() if sys.stdout is not None and sys.stdout is sys.__stdout__ else -1
+    except (OSError, ValueError):
+        return -1
+
+
 def write(text: str) -> None:
     """Print `text` on stdout; a reader that is gone is no error.
 

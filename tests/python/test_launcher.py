@@ -10,11 +10,10 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import Ran, Run, Script, clean_environment, name_of, only_run, wait_for
-from traceml_ai import launcher
+from traceml_ai import _core, launcher
 
 Scripts = Callable[..., Script]
 Command = Callable[..., Ran]
@@ -83,8 +82,9 @@ def test_every_ending_of_a_plain_run(script: Scripts, command: Command, ending: 
     assert len(run.completed) == 20
     assert "traceml" not in ran.err.replace("with traceml.trace_step", "")
     if (run.run_dir / "final_summary.json").exists():
-        # An exit code given outside of a step cannot be seen from inside.
-        assert run.summary["meta"]["end_reason"] == ("finished" if ending == "sys.exit(3)" else reason)
+        assert run.summary["meta"]["end_reason"] == run.manifest["end_reason"] == reason
+        assert ("complete" in ran.out.splitlines()[0].split()) is (reason == "finished")
+        assert run.summary["text"] == (run.run_dir / "final_summary.txt").read_text(encoding="utf-8")
         assert ran.out.count("TraceML   train") == 1
         return
     assert ran.out == ""
@@ -94,6 +94,40 @@ def test_every_ending_of_a_plain_run(script: Scripts, command: Command, ending: 
     meta = run.summary["meta"]
     assert (meta["complete"], meta["end_reason"]) == (False, "unknown")
     assert run.summary["step_time"]["global"]["window"]["end_step"] == 20
+
+
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit('text')", 1), ("exit(4)", 4), ("sys.exit(300)", 44)])
+def test_an_exit_code_between_steps_is_never_finished(
+    script: Scripts, command: Command, ending: str, code: int
+) -> None:
+    ran = script(INIT + "steps(5)\nprint('the user', end='')\n" + ending)()
+    assert ran.code == code
+    assert ran.out.startswith("the userTraceML   train")  # after all that the script printed
+    assert f"incomplete: exit code {code}" in ran.out
+    assert f"incomplete: exit code {code}" in command("view", str(ran.run.run_dir)).out
+
+
+def test_a_caught_exit_changes_nothing(script: Scripts) -> None:
+    ran = script(INIT + "steps(3)\ntry:\n    sys.exit(3)\nexcept SystemExit:\n    pass\nsteps(2)")()
+    assert ran.run.summary["meta"]["end_reason"] == "finished"
+
+
+def test_with_a_stdout_of_its_own_the_text_goes_there_and_the_files_know_the_code(script: Scripts) -> None:
+    ran = script(
+        INIT
+        + """
+class Tee:
+    encoding = "utf-8"
+    def write(self, text): sys.stderr.write(text)
+    def flush(self): pass
+sys.stdout = Tee()
+steps(3)
+sys.exit(3)
+"""
+    )()
+    assert ran.out == ""
+    assert ran.err.count("TraceML   train") == 1
+    assert ran.run.summary["meta"]["end_reason"] == "exit:3"
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "with traceml.trace_step(model): sys.exit(4)", "raise KeyError"])
@@ -384,12 +418,18 @@ def test_recorded_end(tmp_path: Path, content: bytes, reason: str | None) -> Non
     assert launcher.recorded_end(file) == reason
 
 
-def test_the_manifest_is_completed_whole_or_not_at_all(tmp_path: Path, capsys: Any) -> None:
+def test_the_manifest_is_completed_whole_or_not_at_all(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest.json"
     manifest.write_text(json.dumps({"run_name": "r", "end_reason": None}))
-    launcher._complete_manifest(manifest, "signal:SIGKILL")
-    assert json.loads(manifest.read_text())["end_reason"] == "signal:SIGKILL"
+    _core.run_ended(tmp_path, "signal:SIGKILL")
+    content = json.loads(manifest.read_text())
+    assert (content["run_name"], content["end_reason"]) == ("r", "signal:SIGKILL")
+    assert content["ended_at"].endswith("Z")
+    assert list(tmp_path.iterdir()) == [manifest]
     manifest.write_text("{]")
-    launcher._complete_manifest(manifest, "finished")
+    with pytest.raises(_core.Error):
+        _core.run_ended(tmp_path, "finished")
     assert manifest.read_text() == "{]"
-    assert "manifest.json" in capsys.readouterr().err
+    manifest.unlink()
+    with pytest.raises(_core.Error):
+        _core.run_ended(tmp_path, "finished")

@@ -14,7 +14,7 @@ ORDER = """
     ring cuda_runtime clock_tie event_pool recorder
     ledger feeder step_row step_scan step_table sketch step_fold step_file sampler
     text_buffer line_reader row_store step_reader
-    run_facts metric window diagnosis run_dir report_text summary compare session traceml
+    run_facts metric window diagnosis run_dir manifest report_text summary compare session traceml
 """.split()  # noqa: SIM905 - one word after the other reads as the line it is
 
 # Headers that only these nouns may know.
