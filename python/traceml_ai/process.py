@@ -40,10 +40,10 @@ def is_helper() -> bool:
     return process is not None and process.parent_process() is not None
 
 
-def seconds_since_start() -> float | None:
-    """Return the age of this process as the kernel counts it."""
+def seconds_since_start(pid: int | None = None) -> float | None:
+    """Return the age of a process, by default this one, as the kernel counts it."""
     try:
-        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+        with open(f"/proc/{pid or 'self'}/stat", encoding="ascii", errors="replace") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None

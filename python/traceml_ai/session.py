@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any
 
-from traceml_ai import _core, process, terminal
+from traceml_ai import _core, job, process, terminal
 from traceml_ai.init_config import DISABLED, TraceMLInitConfig, from_arguments
 from traceml_ai.observed import Observed
 from traceml_ai.settings import PATCHES, RUN_DIR_ENV, Settings, note, resolve
@@ -41,6 +41,7 @@ class _Run:
         self.observed = Observed()
         self.hooks: list[Any] = []
         self.run_dir = ""
+        self.shared = False  # the run directory is that of all ranks
         self.open = False
 
     def is_ours(self) -> bool:
@@ -91,7 +92,8 @@ def init(
     logs_dir : str, optional
         Where run directories are made; default ``./logs``. Under ``traceml run`` the launcher's counts.
     session_id : str, optional
-        Name of the run's directory; default ``<script>_<time>``. Under ``traceml run`` the launcher's counts.
+        Name of the run's directory; default ``<script>_<time>``. Under ``traceml run`` the launcher's counts. The ranks
+        of a job share it; without it they take the job's name from torchrun or Slurm.
     enable_logging, aggregator_host, aggregator_port, connect_timeout_sec, connect_retry_interval_sec, \
 on_missing_aggregator : optional
         Without effect: everything happens in this process. Accepted so that scripts written for them run.
@@ -193,17 +195,29 @@ def _open(run: _Run) -> None:
         "environment": run.observed.environment_json(),
         "rank": run.rank,
         "local_rank": process.number_from_environment("LOCAL_RANK", 0),
-        "world_size": max(process.number_from_environment("WORLD_SIZE", 1), 1),
+        "world_size": job.world_size(),
         "max_steps": settings.max_steps or 0,
         "armed": 1 << _core.PHASE_STEP,  # hooks arm theirs; the user's own spans count from the first one on
     }
     if run.launched:
         logs_dir, name = os.path.split(os.environ[RUN_DIR_ENV])
         _core.open(logs_dir=logs_dir, run_name=name, adopt_run_dir=True, **options)
+    elif job.world_size() > 1 and (name := settings.session_id or job.shared_name(options["program"])):
+        _open_shared(run, name, options)
     else:
         _open_free_name(settings.logs_dir, settings.session_id, options)
     run.run_dir = _core.run_dir()
     run.open = True
+
+
+def _open_shared(run: _Run, name: str, options: dict[str, Any]) -> None:
+    """Open it in the directory that the other ranks come to by themselves; the first that has a step makes it."""
+    logs_dir = run.settings.logs_dir
+    candidate = next(job.free_names(logs_dir, name, run.rank))
+    _core.open(logs_dir=logs_dir, run_name=candidate, adopt_run_dir=True, **options)
+    run.shared = True
+    if candidate != name and run.rank == 0:
+        note(f"the run '{name}' exists already in {logs_dir}; this one is '{candidate}'")
 
 
 def _open_free_name(logs_dir: str, name: str | None, options: dict[str, Any]) -> None:
@@ -332,6 +346,8 @@ def _report(run: _Run, steps: int, reason: str, ends: bool) -> None:
         if steps == 0 and reason == "finished" and not process.is_helper():
             note("no step was traced: put `with traceml_ai.trace_step(model):` around the training step")
         return
+    if run.shared and reason == "finished":
+        job.wait_for_ranks(run.run_dir, job.world_size())
     try:
         options = {"window_steps": run.settings.window_steps}
         payload, text, _ = _core.read_report(run.run_dir, **options, **terminal.file_options())
