@@ -136,8 +136,10 @@ static struct tml_ledger_span member_of(const struct tml_step_table *table, cons
 static enum tml_reason missing_on_gpu(const struct tml_record *step, const struct tml_table_span *span)
 {
     unsigned phase = span->record.phase;
+    bool beside = span->record.device != step->device || span->record.stream != step->stream;
     if (phase != TRACEML_PHASE_STEP && phase != TRACEML_PHASE_FORWARD && phase != TRACEML_PHASE_BACKWARD &&
-        phase != TRACEML_PHASE_OPTIMIZER && phase != TRACEML_PHASE_DATALOADER_FETCH)
+        phase != TRACEML_PHASE_OPTIMIZER && phase != TRACEML_PHASE_DATALOADER_FETCH &&
+        (phase != TRACEML_PHASE_H2D || beside)) /* a copy beside the step's stream takes no time of it */
         return TML_REASON_NONE;
     if (!tml_table_span_resolved(span))
         return span->record.no_device ? span->record.no_device : TML_REASON_EVENTS_LOST;

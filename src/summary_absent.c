@@ -142,6 +142,10 @@ static void write_status(struct tml_json_writer *json, const struct absent *abse
         tml_json_write_string(json, "availability", tml_availability_key(why->availability));
         tml_json_write_string(json, "coverage", tml_coverage_key(TML_COVERAGE_UNKNOWN));
         tml_json_write_string(json, "reason", why->reason);
+        tml_json_write_null(json, "reason_phase"); /* the same members as every status */
+        tml_json_write_null(json, "steps_observed");
+        tml_json_write_null(json, "steps_expected");
+        tml_json_write_null(json, "occurrences");
         tml_json_end_object(json);
     }
     tml_json_end_object(json);

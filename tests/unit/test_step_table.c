@@ -285,6 +285,29 @@ static void a_phase_on_another_device_makes_the_step_cpu_only_and_is_no_device_e
     assert_true(row.cell[TML_REGION_IN][TRACEML_PHASE_FORWARD].exclusive_ns[TML_CLOCK_GPU] == TML_NS_NONE);
 }
 
+/* What a copy on the step's stream took is missing in that stream's ledger; one beside it is not. */
+static void a_copy_on_the_steps_stream_is_required_and_one_beside_it_is_not(void **state)
+{
+    (void)state;
+    fake_cuda_activate_context(1);
+    step(stream0);
+    step_with(stream0, 0, TRACEML_PHASE_H2D, (struct traceml_stream){1, NULL});
+    step_with(stream0, 0, TRACEML_PHASE_H2D, none);
+    traceml_span opened = tml_recorder_step_begin_owner(mine, stream0);
+    traceml_span copy = tml_recorder_begin_owner(mine, TRACEML_PHASE_H2D, stream0);
+    fake_cuda_hang_next_records(1);
+    tml_recorder_end_owner(mine, copy, 0);
+    tml_recorder_end_owner(mine, opened, 0);
+    fake_cuda_advance(4 * MS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(next());
+        assert_true(i == 0 || row.gpu_complete); /* the first has no beginning */
+    }
+    assert_true(next_at(tml_now_ns() + DEADLINE_NS + 1, false));
+    assert_false(row.gpu_complete);
+    assert_int_equal(row.gpu_reason, TML_REASON_TIMED_OUT);
+}
+
 /* One handle names a stream of each thread's own: the step of another thread is on another one. */
 static void the_per_thread_stream_of_two_threads_is_not_one(void **state)
 {
@@ -360,6 +383,7 @@ int main(void)
         TEST(stuck_events_come_back_once_they_have_completed_and_not_before),
         TEST(spans_of_another_thread_are_counted_apart_and_not_waited_out),
         TEST(a_phase_on_another_device_makes_the_step_cpu_only_and_is_no_device_error),
+        TEST(a_copy_on_the_steps_stream_is_required_and_one_beside_it_is_not),
         TEST(the_per_thread_stream_of_two_threads_is_not_one),
         TEST(own_spans_are_kept_by_name_and_region),
         TEST(an_error_between_question_and_time_ends_all_calls_and_is_said),
