@@ -20,7 +20,7 @@
 
 /* Renewed so often while there are steps, and tried again so soon after a refusal. */
 #define TML_CLOCK_TIE_PERIOD_NS TML_NS_PER_S
-#define TML_CLOCK_TIE_RETRY_NS (100 * TML_NS_PER_MS)
+#define TML_CLOCK_TIE_RETRY_NS (20 * TML_NS_PER_MS)
 
 /* The least drift that is reckoned with, host against device: 1.6 us a second was measured, and the float of
  * cudaEventElapsedTime adds 0.06. */

@@ -88,6 +88,39 @@ static void device_times_are_the_gaps_that_were_put_there(void **state)
     }
 }
 
+/* On one clock with the host, as the fake can be: what the tie claims can be checked. */
+static void a_lead_is_how_long_the_device_still_works_within_its_stated_error(void **state)
+{
+    (void)state;
+    struct traceml_options options = session_fixture_options();
+    int64_t done_ns[6], begun_ns[6];
+    fake_cuda_follow_host_clock(1);
+    session_fixture_open(&options);
+    for (int i = 0; i < 6; i++) {
+        traceml_span step = traceml_step_begin(run.session, stream0);
+        int64_t before_ns = fake_cuda_now_ns();
+        fake_cuda_work(0, NULL, 20 * MS); /* the device is idle: it begins now */
+        done_ns[i] = (before_ns + fake_cuda_now_ns()) / 2 + 20 * MS;
+        begun_ns[i] = fake_cuda_now_ns();
+        span(TRACEML_PHASE_FORWARD, stream0, 0);
+        traceml_step_end(run.session, step, 0);
+        usleep(25000);
+    }
+    session_fixture_close();
+    unsigned known = 0;
+    for (unsigned i = 0; i < 6; i++) {
+        const struct tml_device_lead *lead = &run.rows[i].lead;
+        if (lead->error_ns == TML_NS_NONE)
+            continue;
+        known++;
+        int64_t least = done_ns[i] - begun_ns[i] - 10 * MS; /* this machine may be busy between the two marks */
+        assert_in_range(lead->ns[TML_BOUNDARY_FORWARD_BEGIN], least, done_ns[i] - begun_ns[i] + 1 * MS);
+        assert_true(lead->ns[TML_BOUNDARY_FORWARD_END] <= lead->ns[TML_BOUNDARY_FORWARD_BEGIN] + lead->error_ns);
+        assert_true(lead->ns[TML_BOUNDARY_BACKWARD_END] == TML_NS_NONE); /* there was none */
+    }
+    assert_true(known >= 3); /* a tie is refused when this thread is put aside meanwhile */
+}
+
 static void only_harmless_cuda_calls_are_made_and_nothing_is_left(void **state)
 {
     (void)state;
@@ -338,6 +371,7 @@ int main(void)
         TEST(a_device_that_nobody_uses_yet_is_left_alone),
         TEST(a_model_on_the_second_device_leaves_the_first_alone),
         TEST(device_times_are_the_gaps_that_were_put_there),
+        TEST(a_lead_is_how_long_the_device_still_works_within_its_stated_error),
         TEST(only_harmless_cuda_calls_are_made_and_nothing_is_left),
         TEST(a_pair_that_never_completes_lets_later_steps_pass),
         TEST(a_stream_that_is_stuck_is_given_up_and_said),
