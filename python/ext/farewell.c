@@ -50,6 +50,8 @@ static void correct(int code)
     char reason[32];
     struct traceml_report report = {0};
     struct traceml_report_options file;
+    if (!*farewell.run_dir)
+        return; /* a note for those who forgot something: not for who failed before that */
     traceml_report_options_init(&file);
     file.window_steps = farewell.options.window_steps;
     snprintf(reason, sizeof reason, "exit:%d", code);
@@ -131,8 +133,10 @@ static PyObject *core_run_ended(PyObject *module, PyObject *args)
 
 PyMethodDef core_farewell_methods[] = {
     {"report_at_exit", (PyCFunction)(void (*)(void))core_report_at_exit, METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("report_at_exit(run_dir, text, descriptor, *, window_steps, columns, ascii, color) -> bool\n--\n\n"
-               "Print the text once the process ends, or the report with its exit code if that is not 0.")},
+     PyDoc_STR(
+         "report_at_exit(run_dir, text, descriptor, *, window_steps, columns, ascii, color) -> bool\n--\n\n"
+         "Print the text once the process ends; if its exit code is not 0, print the report with that code instead,\n"
+         "or nothing where run_dir is empty.")},
     {"run_ended", core_run_ended, METH_VARARGS,
      PyDoc_STR("run_ended(run_dir, reason)\n--\n\nPut into the manifest how the run ended.")},
     {NULL, NULL, 0, NULL},

@@ -344,7 +344,7 @@ def _report(run: _Run, steps: int, reason: str, ends: bool) -> None:
     """Write and print the report of a plain ``python`` run; at the interpreter's end it is printed after that."""
     if not os.path.isdir(run.run_dir):
         if steps == 0 and reason == "finished" and not process.is_helper():
-            note("no step was traced: put `with traceml_ai.trace_step(model):` around the training step")
+            _note_no_step(ends)
         return
     if run.shared and reason == "finished":
         job.wait_for_ranks(run.run_dir, job.world_size())
@@ -358,6 +358,13 @@ def _report(run: _Run, steps: int, reason: str, ends: bool) -> None:
             terminal.write(text)
     except _core.Error as error:
         note(f"{run.run_dir}: {error}")
+
+
+def _note_no_step(ends: bool) -> None:
+    """Say how to trace, unless the script failed before it could: only the end of the process knows."""
+    line = "no step was traced: put `with traceml_ai.trace_step(model):` around the training step"
+    if not (ends and _core.report_at_exit("", f"traceml: {line}\n".encode(), 2)):
+        note(line)
 
 
 def _print_at_exit(run_dir: str, text: str, options: dict[str, Any]) -> bool:

@@ -256,7 +256,7 @@ def test_what_is_not_there_is_data_that_cannot_be_used(command: Command, tmp_pat
         ([], "required"),
         (["a"], "required"),
         (["a", "b", "c"], "unknown argument 'c'"),
-        (["a", "b", "--out-of-range"], "unknown argument"),
+        (["a", "b", "--outpt", "c"], "unknown option '--outpt' (did you mean --output?)"),
         (["a", "b", "--max-step-time-regression-pct", "-1"], "percentage of 0 or more"),
         (["a", "b", "--max-step-time-regression-pct", "nan"], "percentage of 0 or more"),
         (["a", "b", "--max-step-time-regression-pct", "few"], "percentage of 0 or more"),

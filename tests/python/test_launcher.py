@@ -107,6 +107,13 @@ def test_an_exit_code_between_steps_is_never_finished(
     assert f"incomplete: exit code {code}" in command("view", str(ran.run.run_dir)).out
 
 
+@pytest.mark.parametrize(("ending", "notes"), [("pass", 1), ("sys.exit(0)", 1), ("sys.exit(2)", 0)])
+def test_who_failed_before_the_first_step_is_not_told_to_trace(script: Scripts, ending: str, notes: int) -> None:
+    ran = script(INIT + ending)()
+    assert ran.err.count("traceml: no step was traced") == ran.err.count("\n") == notes
+    assert ran.out == ""
+
+
 def test_a_caught_exit_changes_nothing(script: Scripts) -> None:
     ran = script(INIT + "steps(3)\ntry:\n    sys.exit(3)\nexcept SystemExit:\n    pass\nsteps(2)")()
     assert ran.run.summary["meta"]["end_reason"] == "finished"

@@ -35,10 +35,9 @@ def _parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     """Run ``traceml compare`` and return its exit code."""
-    options, unknown = _parser().parse_known_args(arguments)
-    if unknown:
-        accepted = "OLD, NEW, --output and --max-step-time-regression-pct"
-        raise UsageError(f"compare: unknown argument '{unknown[0]}'; accepted are {accepted}")
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    parser.refuse(unknown, "accepted are OLD, NEW, --output and --max-step-time-regression-pct")
     limit = _limit(options.limit)
     base = _base(options.output)
     try:
