@@ -74,9 +74,22 @@ static bool has_span(const struct tml_step_table *table, const struct tml_record
     return table->free_spans > (record->phase == TRACEML_PHASE_STEP ? 0 : TML_TABLE_ROWS);
 }
 
+/* Another thread's work does not end with a step (a producer's fetch, a checkpoint written in the background). It is
+ * counted and in no time of a row, so the one that is open takes it: lost, a loader that is read elsewhere would seem not
+ * to be read at all. */
+static uint64_t iteration_of(const struct tml_step_table *table, unsigned recorder, const struct tml_record *record)
+{
+    const struct tml_table_span *stepping = &table->previous;
+    bool elsewhere = table->previous_end_ns != TML_NS_NONE &&
+                     (stepping->recorder != recorder || stepping->record.tenant != record->tenant);
+    return record->iteration < table->oldest && elsewhere && record->phase != TRACEML_PHASE_STEP ? table->oldest
+                                                                                                 : record->iteration;
+}
+
 void tml_step_table_add(struct tml_step_table *table, unsigned recorder, const struct tml_record *record)
 {
-    bool late = record->iteration < table->oldest;
+    uint64_t iteration = iteration_of(table, recorder, record);
+    bool late = iteration < table->oldest;
     if (late || !has_span(table, record)) {
         table->losses[late ? TML_LOSS_LATE : TML_LOSS_ROW_FULL]++;
         give_back_both(recorder, record);
@@ -92,10 +105,10 @@ void tml_step_table_add(struct tml_step_table *table, unsigned recorder, const s
         .end_device_ns = TML_NS_NONE,
         .recorder = (uint8_t)recorder,
     };
-    struct tml_table_row *row = &table->rows[record->iteration % TML_TABLE_ROWS];
+    struct tml_table_row *row = &table->rows[iteration % TML_TABLE_ROWS];
     append(table, row, index);
-    if (record->iteration > table->newest)
-        table->newest = record->iteration;
+    if (iteration > table->newest)
+        table->newest = iteration;
     if (record->phase == TRACEML_PHASE_STEP)
         row->step = index;
 }

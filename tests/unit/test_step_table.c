@@ -347,6 +347,38 @@ static void an_error_between_question_and_time_ends_all_calls_and_is_said(void *
     tml_recording.cuda->broken = false; /* so that the events can be counted out */
 }
 
+static pthread_barrier_t met;
+
+static void *fetch_across_a_step(void *unused)
+{
+    struct tml_recorder *recorder = tml_recorder_here();
+    (void)unused;
+    traceml_span opened = tml_recorder_begin_fetch_owner(recorder, 1, 1, none);
+    pthread_barrier_wait(&met); /* it is open */
+    pthread_barrier_wait(&met); /* the step is closed */
+    tml_recorder_end_owner(recorder, opened, 0);
+    return NULL;
+}
+
+static void a_span_of_another_thread_across_the_end_of_a_step_is_counted_in_the_next(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_barrier_init(&met, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, fetch_across_a_step, NULL), 0);
+    pthread_barrier_wait(&met);
+    step(none);
+    bool closed = next();
+    pthread_barrier_wait(&met);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_barrier_destroy(&met);
+    step(none);
+    assert_true(closed && next());
+    assert_int_equal(row.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].count, 1);
+    assert_int_equal(row.cell[TML_REGION_PRE][TRACEML_PHASE_DATALOADER_FETCH].other_count, 1);
+    assert_int_equal(table.losses[TML_LOSS_LATE], 0);
+}
+
 static void own_spans_are_kept_by_name_and_region(void **state)
 {
     (void)state;
@@ -385,6 +417,7 @@ int main(void)
         TEST(a_phase_on_another_device_makes_the_step_cpu_only_and_is_no_device_error),
         TEST(a_copy_on_the_steps_stream_is_required_and_one_beside_it_is_not),
         TEST(the_per_thread_stream_of_two_threads_is_not_one),
+        TEST(a_span_of_another_thread_across_the_end_of_a_step_is_counted_in_the_next),
         TEST(own_spans_are_kept_by_name_and_region),
         TEST(an_error_between_question_and_time_ends_all_calls_and_is_said),
     };
