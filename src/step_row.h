@@ -100,7 +100,7 @@ struct tml_step_row {
 };
 
 /* Room for the longest line that tml_step_row_write() makes: every phase and name in both regions, the longest numbers.
- * A usual line has 580 bytes on one clock and 760 on both. */
+ * A usual line has 580 bytes on one clock and 850 on both. */
 #define TML_STEP_LINE_BYTES 15360
 
 /* The words of a line: the one place where they stand. */

@@ -83,6 +83,9 @@ static struct tml_step_row row_of(uint64_t step, bool cuda)
     row.gpu_reason = !cuda ? TML_REASON_NO_CUDA : step == 1 ? TML_REASON_FIRST_ITERATION : TML_REASON_NONE;
     for (unsigned clock = 0; clock <= (unsigned)cuda; clock++)
         set_clock(&row, (enum tml_clock)clock);
+    for (unsigned boundary = 0; cuda && boundary < TML_BOUNDARY_COUNT; boundary++)
+        row.lead.ns[boundary] = about(4000);
+    row.lead.error_ns = cuda ? about(6) : TML_NS_NONE;
     return row;
 }
 
