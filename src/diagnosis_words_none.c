@@ -192,11 +192,13 @@ static void advise_incomplete(struct tml_text *text, const struct tml_window *wi
         tml_text_add(text, "trace every rank: call init() and trace_step() on all of them, into one run directory");
     else if (use_of(abstention) >= 2)
         advise_phase(text, abstention, facts->python);
+    else if (abstention->reason == TML_REASON_NO_CLOCK_TIE)
+        tml_text_add(text, "let it run for longer: the two clocks are tied once a second while there are steps");
     else if (abstention->reason != TML_REASON_OBSERVER_MISSING)
         tml_text_add(text, "see what was lost below, and run again without its cause");
     else if (!tml_between_advise(text, window, facts))
-        tml_text_add(text, "nothing to repair in the script: this version cannot tell copies to the device from "
-                           "residual time");
+        tml_text_add(text, "nothing to repair in the script: this version sees neither copies to the device nor where "
+                           "the host waits for it");
 }
 
 /* ---- Too little ---- */

@@ -50,14 +50,19 @@ static const char *component_key(const struct tml_excess *excess)
     return excess->rule ? excess->rule->phase : tml_metrics[excess->metric].key;
 }
 
-static void write_straggler_evidence(struct tml_json_writer *json, const struct tml_finding *finding)
+static void write_straggler(struct tml_json_writer *json, const struct tml_straggler *straggler)
 {
-    const struct tml_straggler *straggler = &finding->straggler;
     const struct tml_excess *named = straggler->named < 0 ? NULL : &straggler->excess[straggler->named];
     tml_json_write_string(json, "component", named ? component_key(named) : NULL);
     tml_json_write_int(json, "culprit_rank", straggler->culprit);
     tml_json_write_int(json, "victim_rank", straggler->victim);
     tml_json_write_string(json, "visible_metric", straggler->visible.parts > 1 ? "forward_backward" : "backward");
+}
+
+static void write_straggler_evidence(struct tml_json_writer *json, const struct tml_finding *finding)
+{
+    const struct tml_straggler *straggler = &finding->straggler;
+    write_straggler(json, straggler);
     tml_json_write_ns_as_ms(json, "visible_culprit_ms", straggler->culprit_ns);
     tml_json_write_ns_as_ms(json, "visible_victim_ms", straggler->victim_ns);
     tml_json_write_ns_as_ms(json, "visible_cost_ms", finding->cost_ns);
@@ -262,7 +267,7 @@ static void write_primary_evidence(struct tml_json_writer *json, const struct tm
         tml_json_write_string(json, "score_basis", "visible_cost_ms / victim_step_time_ms");
         tml_json_write_ns_as_ms(json, "score_numerator_ms", finding->cost_ns);
         tml_json_write_ns_as_ms(json, "score_denominator_ms", finding->denominator_ns);
-        write_straggler_evidence(json, finding);
+        write_straggler(json, &finding->straggler);
     } else if (!isnan(finding->score)) {
         tml_json_write_number(json, "score", finding->score, 9);
         tml_json_write_string(json, "score_basis", "median_per_rank_step_time_share");

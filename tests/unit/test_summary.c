@@ -264,6 +264,38 @@ static void the_primary_diagnosis_follows_the_first_finding(void **state)
     expect_text(root, "meta/mode", "no_data");
 }
 
+static void a_straggler_says_who_holds_up_whom_and_by_what(void **state)
+{
+    struct scene *scene = *state;
+    static struct tml_step_row rows[2][31];
+    for (unsigned rank = 0; rank < 2; rank++) {
+        struct fixture_times times = fixture_healthy;
+        *(rank == 1 ? &times.forward : &times.backward) += 50000; /* the other one waits for it in backward */
+        for (uint64_t step = 1; step <= 31; step++)
+            rows[rank][step - 1] = fixture_row(step, &times);
+        struct fixture_header header = {
+            .rank = rank, .world = 2, .environment = "{\"python\":\"3.12.1\",\"strategy\":\"DDP\"}"};
+        fixture_rank(&scene->fixture, &header, rows[rank], 31);
+    }
+    const struct tml_json *root = build(scene);
+    expect_text(root, "step_time/diagnosis/kind", "COMPUTE_STRAGGLER");
+    expect_number(root, "step_time/diagnosis/score", 50.0 / 150);
+    expect_number(tml_json_first(at(root, "step_time/diagnosis/ranks")), "", 1);
+    expect_text(root, "step_time/diagnosis/evidence/component", "compute");
+    expect_number(root, "step_time/diagnosis/evidence/culprit_rank", 1);
+    expect_number(root, "step_time/diagnosis/evidence/victim_rank", 0);
+    expect_text(root, "step_time/diagnosis/evidence/visible_metric", "backward");
+    expect_number(root, "step_time/diagnosis/evidence/visible_culprit_ms", 60);
+    expect_number(root, "step_time/diagnosis/evidence/visible_victim_ms", 110);
+    expect_number(root, "step_time/diagnosis/evidence/component_excesses_ms/compute", 50);
+    expect_number(root, "step_time/diagnosis/evidence/component_excesses_ms/input", 0);
+    expect_number(root, "step_time/diagnosis/evidence/component_coverage/compute", 1);
+    expect_text(root, "primary_diagnosis/kind", "COMPUTE_STRAGGLER");
+    expect_text(root, "primary_diagnosis/evidence/type", "rank_comparison");
+    expect_number(root, "primary_diagnosis/evidence/score_numerator_ms", 50);
+    expect_number(root, "primary_diagnosis/evidence/score_denominator_ms", 150);
+}
+
 static void ranks_have_their_own_rows(void **state)
 {
     for (unsigned rank = 0; rank < 3; rank++) {
@@ -598,6 +630,7 @@ int main(void)
         TEST(copies_on_a_device_are_unavailable),
         TEST(the_window_says_its_steps_and_its_clock),
         TEST(the_primary_diagnosis_follows_the_first_finding),
+        TEST(a_straggler_says_who_holds_up_whom_and_by_what),
         TEST(ranks_have_their_own_rows),
         TEST(the_end_is_what_the_caller_knows_then_the_manifest_then_the_lines),
         TEST(a_run_without_its_end_is_not_complete),

@@ -155,6 +155,7 @@ static void steps_that_a_rank_lacks_are_no_part(void **state)
     assert_int_equal(window->rank_count, 3);
     assert_int_equal(window->last_step, 90);
     assert_int_equal(window->steps, 84);
+    assert_int_equal(window->unshared_steps, 5); /* 41 to 45; what comes after 90 is not missing yet */
 }
 
 static void a_rank_without_steps_takes_none_from_the_others(void **state)
@@ -246,6 +247,24 @@ static void a_step_counts_on_the_gpu_only_when_all_ranks_have_it_there(void **st
     const struct tml_window *window = build(scene, 1000);
     assert_int_equal(window->gpu_complete_steps, 88);
     assert_int_equal(window->clock, TML_CLOCK_CPU);
+}
+
+/* Of two reasons for one step it is not the lower rank's that counts. */
+static void why_steps_are_left_out_does_not_depend_on_the_order_of_ranks(void **state)
+{
+    struct scene *scene = *state;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned rank = 0; rank < 2; rank++) {
+            add_steps(scene, 1, 41, &device_times);
+            bool timed_out = rank == turn;
+            fixture_lose_gpu(&scene->rows[20], timed_out ? TML_REASON_TIMED_OUT : TML_REASON_EVENTS_LOST);
+            write_rank(scene, rank, 2, "cuda:0");
+        }
+        const struct tml_window *window = build(scene, 1000);
+        assert_int_equal(window->left_out, 1);
+        assert_int_equal(window->left_out_why[TML_REASON_EVENTS_LOST], 1);
+        assert_int_equal(window->left_out_why[TML_REASON_TIMED_OUT], 0);
+    }
 }
 
 static void a_run_without_a_device_is_on_the_cpu_by_nature(void **state)
@@ -532,6 +551,7 @@ int main(void)
         TEST(the_gpu_when_19_of_20_are_complete_and_the_others_are_counted),
         TEST(the_cpu_when_fewer_are_complete_with_the_reason),
         TEST(a_step_counts_on_the_gpu_only_when_all_ranks_have_it_there),
+        TEST(why_steps_are_left_out_does_not_depend_on_the_order_of_ranks),
         TEST(a_run_without_a_device_is_on_the_cpu_by_nature),
         TEST(a_few_steps_without_forward_are_left_out_on_the_cpu),
         TEST(many_steps_without_forward_stay_and_forward_is_partial),
