@@ -264,6 +264,24 @@ static void the_primary_diagnosis_follows_the_first_finding(void **state)
     expect_text(root, "meta/mode", "no_data");
 }
 
+static void the_evidence_names_every_signal_once(void **state)
+{
+    struct scene *scene = *state;
+    static struct tml_step_row rows[31];
+    struct fixture_times gpu = fixture_healthy;
+    gpu.h2d = 6000;
+    gpu.pre_h2d = 18000; /* in the signal and in the denominator */
+    for (uint64_t step = 1; step <= 31; step++)
+        rows[step - 1] = fixture_gpu_row(step, &fixture_healthy, &gpu);
+    fixture_rank(&scene->fixture, &(struct fixture_header){.device = "cuda:0", .observer = true}, rows, 31);
+    const struct tml_json *root = build(scene); /* a name that comes twice is no JSON to our reader */
+    expect_text(root, "primary_diagnosis/kind", "H2D_BOUND");
+    expect_number(root, "step_time/diagnosis/evidence/h2d_ms", 6);
+    expect_number(root, "step_time/diagnosis/evidence/pre_step_h2d_ms", 18);
+    expect_number(root, "step_time/diagnosis/evidence/step_time_ms", 106);
+    expect_number(root, "step_time/diagnosis/share_pct", 24.0 / 124);
+}
+
 static void a_straggler_says_who_holds_up_whom_and_by_what(void **state)
 {
     struct scene *scene = *state;
@@ -630,6 +648,7 @@ int main(void)
         TEST(copies_on_a_device_are_unavailable),
         TEST(the_window_says_its_steps_and_its_clock),
         TEST(the_primary_diagnosis_follows_the_first_finding),
+        TEST(the_evidence_names_every_signal_once),
         TEST(a_straggler_says_who_holds_up_whom_and_by_what),
         TEST(ranks_have_their_own_rows),
         TEST(the_end_is_what_the_caller_knows_then_the_manifest_then_the_lines),
