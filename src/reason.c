@@ -19,9 +19,9 @@ static const char *const step_flags[] = {
 };
 
 static const struct {
-    const char *key, *words;
+    const char *key, *one, *more;
 } losses[] = {
-#define TML_X(name, key, words) {key, words},
+#define TML_X(name, key, noun, words) {key, noun words, noun "s" words},
     TML_LOSS_LIST(TML_X)
 #undef TML_X
 };
@@ -60,9 +60,9 @@ const char *tml_loss_key(enum tml_loss loss)
     return losses[loss].key;
 }
 
-const char *tml_loss_words(enum tml_loss loss)
+const char *tml_loss_words(enum tml_loss loss, uint64_t count)
 {
-    return losses[loss].words;
+    return count == 1 ? losses[loss].one : losses[loss].more;
 }
 
 const char *tml_phase_key(unsigned phase)

@@ -3,10 +3,12 @@
  * Memory    static text.
  * Threads   any.
  * Units     none.
- * Depends   nothing.
+ * Depends   <stdint.h>.
  */
 #ifndef TML_REASON_H
 #define TML_REASON_H
+
+#include <stdint.h>
 
 /* Why a metric has no value, or its coverage is not whole: X(NAME, json_key, words for a person). */
 #define TML_REASON_LIST(X)                                                                                             \
@@ -69,25 +71,25 @@ enum tml_step_flag {
 #undef TML_X
 };
 
-/* What was lost, by cause: X(NAME, json_key, what it means for the report). Counters only ever grow. */
+/* What was lost, by cause: X(NAME, json_key, one of what, what it means for the report). Counters only ever grow. */
 #define TML_LOSS_LIST(X)                                                                                               \
-    X(RING_FULL, "ring_full", "spans dropped: the sampler did not keep up")                                            \
-    X(NO_RING, "no_ring", "spans dropped: more recording threads than rings")                                          \
-    X(STACK_FULL, "stack_full", "spans dropped: nested too deep")                                                      \
-    X(POOL_EMPTY, "pool_empty", "spans without device time: no free event")                                            \
-    X(EVENT_FAILED, "event_failed", "spans without device time: an event call failed")                                 \
-    X(GRAPH_CAPTURE, "graph_capture", "spans without device time: the stream was capturing")                           \
-    X(TIMED_OUT, "timed_out", "spans without device time: their events never completed")                               \
-    X(LATE, "late", "spans that ended after their step was closed")                                                    \
-    X(ROW_FULL, "row_full", "spans dropped: too many in flight")                                                       \
-    X(NESTED_STEP, "nested_step", "steps inside a step: the outermost counts")                                         \
-    X(OTHER_THREAD_STEP, "other_thread_step", "steps of a second thread beside an open one")                           \
-    X(UNWRITTEN, "unwritten", "step lines that could not be written")                                                  \
-    X(NEGATIVE_REMAINDER, "negative_remainder", "steps whose parts are longer than the whole")                         \
-    X(DEVICE_ERROR, "device_error", "device errors that ended device timing")
+    X(RING_FULL, "ring_full", "span", " dropped: the sampler did not keep up")                                         \
+    X(NO_RING, "no_ring", "span", " dropped: more recording threads than rings")                                       \
+    X(STACK_FULL, "stack_full", "span", " dropped: nested too deep")                                                   \
+    X(POOL_EMPTY, "pool_empty", "span", " without device time: no free event")                                         \
+    X(EVENT_FAILED, "event_failed", "span", " without device time: an event call failed")                              \
+    X(GRAPH_CAPTURE, "graph_capture", "span", " without device time: the stream was capturing")                        \
+    X(TIMED_OUT, "timed_out", "span", " without device time: their events never completed")                            \
+    X(LATE, "late", "span", " that ended after their step was closed")                                                 \
+    X(ROW_FULL, "row_full", "span", " dropped: too many in flight")                                                    \
+    X(NESTED_STEP, "nested_step", "step", " inside a step: the outermost counts")                                      \
+    X(OTHER_THREAD_STEP, "other_thread_step", "step", " of a second thread beside an open one")                        \
+    X(UNWRITTEN, "unwritten", "step line", " that could not be written")                                               \
+    X(NEGATIVE_REMAINDER, "negative_remainder", "step", " whose parts are longer than the whole")                      \
+    X(DEVICE_ERROR, "device_error", "device error", " that ended device timing")
 
 enum tml_loss {
-#define TML_X(name, key, words) TML_LOSS_##name,
+#define TML_X(name, key, noun, words) TML_LOSS_##name,
     TML_LOSS_LIST(TML_X)
 #undef TML_X
         TML_LOSS_COUNT
@@ -98,7 +100,7 @@ const char *tml_reason_words(enum tml_reason reason);
 enum tml_reason tml_reason_from_key(const char *key); /* TML_REASON_NONE for an unknown key */
 const char *tml_step_flag_key(unsigned bit);
 const char *tml_loss_key(enum tml_loss loss);
-const char *tml_loss_words(enum tml_loss loss);
+const char *tml_loss_words(enum tml_loss loss, uint64_t count); /* after this count: "span dropped: ..." after 1 */
 const char *tml_phase_key(unsigned phase);
 int tml_phase_from_key(const char *key); /* -1 for an unknown key */
 

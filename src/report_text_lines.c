@@ -59,8 +59,9 @@ static void add_clocks(struct tml_text *text, const struct tml_analysis *analysi
     if (!window->cuda || window->steps == 0)
         return;
     if (window->clock == TML_CLOCK_CPU)
-        tml_text_printf(&words, "CPU: only %" PRIu64 " of %" PRIu64 " steps are whole on the GPU (%s)",
-                        window->gpu_complete_steps, window->common_steps, tml_reason_words(window->clock_reason));
+        tml_text_printf(&words, "CPU: only %" PRIu64 " of %" PRIu64 " steps %s whole on the GPU (%s)",
+                        window->gpu_complete_steps, window->common_steps,
+                        window->gpu_complete_steps == 1 ? "is" : "are", tml_reason_words(window->clock_reason));
     if (cpu_ns != TML_NS_NONE && gpu_ns != TML_NS_NONE) {
         tml_text_format_ms(cpu, cpu_ns, tml_report_decimals(analysis));
         tml_text_format_ms(gpu, gpu_ns, tml_report_decimals(analysis));
@@ -286,7 +287,8 @@ static void add_lost(struct tml_text *text, const struct tml_analysis *analysis,
         if (facts->losses[loss] == 0)
             continue;
         next_part(&words);
-        tml_text_printf(&words, "%" PRIu64 " %s", facts->losses[loss], tml_loss_words((enum tml_loss)loss));
+        tml_text_printf(&words, "%" PRIu64 " %s", facts->losses[loss],
+                        tml_loss_words((enum tml_loss)loss, facts->losses[loss]));
     }
     if (run->bad_lines > 0) {
         next_part(&words);

@@ -14,14 +14,14 @@ struct tree_row {
     unsigned depth; /* 0: the iteration, 1: its parts, 2: those of the traced step */
     bool last;      /* of its depth */
     char label[CELL_BYTES], value[CELL_BYTES], share[TML_PERCENT_BYTES], worst[CELL_BYTES];
-    bool cause;
+    bool cause, null;
     struct tml_text note;
 };
 
 struct tree {
     const struct tml_analysis *analysis;
     const struct tml_text_style *style;
-    bool wide, any_cause;
+    bool wide;
     unsigned decimals;
     struct tree_row row[MOST_ROWS];
     unsigned rows;
@@ -115,6 +115,32 @@ static void note_reason(struct tml_text *note, enum tml_metric metric, const str
     tml_text_add(note, tml_reason_words(status->reason));
 }
 
+/* "2 batches", "1.5 copies": how often in a step. */
+static void note_often(struct tml_text *note, uint64_t count, uint64_t steps, const char *one, const char *more)
+{
+    uint64_t tenths = (count * 10 + steps / 2) / steps;
+    if (tenths % 10 == 0)
+        tml_text_printf(note, "%" PRIu64 " %s", tenths / 10, tenths == 10 ? one : more);
+    else
+        tml_text_printf(note, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, more);
+}
+
+/* A span that somebody opened by hand may hold several copies. */
+static void note_copies(struct tml_text *note, const struct tree *tree)
+{
+    const struct tml_metric_status *copies = &over(tree, TML_METRIC_PRE_STEP_H2D)->status;
+    uint64_t batches = over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->status.occurrences[TML_REGION_PRE];
+    bool observed = copies->coverage != TML_COVERAGE_UNKNOWN;
+    if (copies->steps_expected == 0)
+        return;
+    if (batches > 0) {
+        note_often(note, batches, copies->steps_expected, "batch", "batches");
+        tml_text_add(note, ", ");
+    }
+    note_often(note, copies->occurrences[TML_REGION_PRE], copies->steps_expected, observed ? "copy" : "span",
+               observed ? "copies" : "spans");
+}
+
 static void note_null(struct tml_text *note, const struct tree *tree, enum tml_metric metric,
                       const struct tml_metric_status *status)
 {
@@ -124,12 +150,16 @@ static void note_null(struct tml_text *note, const struct tree *tree, enum tml_m
         note_ms(note, tree, "with unobserved copies ", all->median.value_ns);
         return;
     }
-    if (status->coverage == TML_COVERAGE_OUTSIDE_WINDOW)
-        tml_text_add(note, "outside this window: ");
-    note_reason(note, metric, status);
     const struct tml_over_ranks *pre = over(tree, TML_METRIC_PRE_STEP_H2D);
-    if (metric == TML_METRIC_H2D && status->reason == TML_REASON_PRE_STEP && pre->median.value_ns != TML_NS_NONE)
-        note_ms(note, tree, "", pre->median.value_ns);
+    if (metric == TML_METRIC_H2D && status->reason == TML_REASON_PRE_STEP && pre->median.value_ns != TML_NS_NONE) {
+        note_ms(note, tree, "pre-step: ", pre->median.value_ns);
+        tml_text_add(note, " in ");
+        note_copies(note, tree);
+        return;
+    }
+    if (status->coverage == TML_COVERAGE_OUTSIDE_WINDOW)
+        tml_text_add(note, "not inside the step: ");
+    note_reason(note, metric, status);
 }
 
 static void note_state(struct tml_text *note, enum tml_metric metric, const struct tml_metric_status *status)
@@ -147,7 +177,7 @@ static void note_state(struct tml_text *note, enum tml_metric metric, const stru
         tml_text_add(note, "none seen");
 }
 
-/* More or fewer than one a step: "4.0 a step", "one in 4.0 steps". */
+/* More or fewer than one a step: "4 a step", "1.5 a step", "one in 4 steps". */
 static void note_count(struct tml_text *note, const struct tml_metric_status *status, enum tml_region region)
 {
     uint64_t count = status->occurrences[region], steps = status->steps_expected;
@@ -158,8 +188,10 @@ static void note_count(struct tml_text *note, const struct tml_metric_status *st
     if (tenths <= 10)
         return;
     separate(note);
-    tml_text_printf(note, many ? "%" PRIu64 ".%" PRIu64 " a step" : "one in %" PRIu64 ".%" PRIu64 " steps", tenths / 10,
-                    tenths % 10);
+    tml_text_printf(note, many ? "%" PRIu64 : "one in %" PRIu64, tenths / 10);
+    if (tenths % 10)
+        tml_text_printf(note, ".%" PRIu64, tenths % 10);
+    tml_text_add(note, many ? " a step" : " steps");
 }
 
 static const struct tml_rank_window *rank_window(const struct tree *tree, int rank)
@@ -186,6 +218,14 @@ static void note_names(struct tml_text *note, const struct tree *tree)
     }
 }
 
+/* What gets slower elsewhere because of us is in no row: docs/overhead.md has it. */
+static void note_own_cost(struct tml_text *note, const struct tree *tree)
+{
+    separate(note);
+    tml_text_add(note,
+                 tree->analysis->window.clock == TML_CLOCK_GPU ? "its event records alone" : "its own code alone");
+}
+
 static void note_row(struct tree *tree, struct tree_row *row)
 {
     const struct tml_over_ranks *its = over(tree, row->metric);
@@ -198,9 +238,14 @@ static void note_row(struct tree *tree, struct tree_row *row)
     if (row->metric == TML_METRIC_INPUT_WAIT && tree->analysis->window.clock == TML_CLOCK_GPU &&
         over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->median.value_ns != TML_NS_NONE)
         note_ms(&row->note, tree, "fetch on the host ", over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->median.value_ns);
+    if (row->metric == TML_METRIC_INSTRUMENTATION || row->metric == TML_METRIC_PRE_STEP_INSTRUMENTATION)
+        note_own_cost(&row->note, tree);
     if (row->metric == TML_METRIC_USER_SPANS)
         note_names(&row->note, tree);
-    if (spec->pre == 0 || spec->in == 0)
+    if (row->metric == TML_METRIC_PRE_STEP_H2D) {
+        separate(&row->note);
+        note_copies(&row->note, tree);
+    } else if (spec->pre == 0 || spec->in == 0)
         note_count(&row->note, &its->status, spec->in ? TML_REGION_IN : TML_REGION_PRE);
 }
 
@@ -233,7 +278,8 @@ static void value_row(const struct tree *tree, struct tree_row *row)
     const struct tml_over_ranks *its = over(tree, row->metric);
     char value[TML_TEXT_MS_BYTES];
     snprintf(row->value, sizeof row->value, "n/a");
-    if (its->median.value_ns == TML_NS_NONE)
+    row->null = its->median.value_ns == TML_NS_NONE;
+    if (row->null)
         return;
     tml_text_format_ms(value, its->median.value_ns, tree->decimals);
     snprintf(row->value, sizeof row->value, "%s ms", value);
@@ -252,7 +298,6 @@ static void fill_rows(struct tree *tree)
         label_row(tree, row);
         value_row(tree, row);
         row->cause = is_cause(tree, row->metric);
-        tree->any_cause = tree->any_cause || row->cause;
         note_row(tree, row);
     }
 }
@@ -280,20 +325,24 @@ static void trim(struct tml_text *text, size_t line)
         text->bytes[--text->length] = '\0';
 }
 
-/* Beside the number where it fits, else below. `line`: where the row begins in the text. */
+/* Beside the number where it fits, else below; in parentheses where there is none. `line`: where the row begins in the text. */
 static void draw_note(const struct tree *tree, struct tml_text *text, const struct tree_row *row, size_t line)
 {
     size_t at = text->failed ? 0 : tml_text_columns(text->bytes + line);
     struct tml_text note = {0}, wrapped = {0};
     const char *worst = tree->wide ? "" : row->worst;
-    tml_text_printf(&note, "%s%s%s", worst, *worst && row->note.length ? "; " : "", tml_text_words(&row->note));
-    size_t width = tml_text_columns(tml_text_words(&note)), indent = row->depth * 3 + 4;
-    if (width > 0 && at + 2 + width > tree->style->columns) {
+    size_t gap = row->null ? 1 : 2, indent = row->depth * 3 + 4;
+    if (row->null)
+        tml_text_printf(&note, "(%s)", tml_text_words(&row->note));
+    else
+        tml_text_printf(&note, "%s%s%s", worst, *worst && row->note.length ? "; " : "", tml_text_words(&row->note));
+    size_t width = tml_text_columns(tml_text_words(&note));
+    if (width > 0 && at + gap + width > tree->style->columns) {
         trim(text, line); /* without the empty columns it may fit */
         at = text->failed ? 0 : tml_text_columns(text->bytes + line);
     }
-    if (width > 0 && at + 2 + width <= tree->style->columns) {
-        tml_text_add(text, "  ");
+    if (width > 0 && at + gap + width <= tree->style->columns) {
+        tml_text_spaces(text, gap);
         tml_report_paint(text, tree->style, TML_PAINT_DIM, tml_text_words(&note));
     } else if (width > 0) {
         tml_text_wrap(&wrapped, tml_text_words(&note), indent, indent, tree->style->columns);
@@ -308,23 +357,20 @@ static void draw_note(const struct tree *tree, struct tml_text *text, const stru
 static void draw_row(const struct tree *tree, struct tml_text *text, const struct tree_row *row, size_t label,
                      size_t value, size_t worst)
 {
-    const char *mark = !tree->any_cause ? "" : tree->wide ? "  ◀ cause" : " ◀";
     size_t line = text->length;
     tml_text_add(text, "  ");
     tml_report_paint(text, tree->style, TML_PAINT_NONE, row->label);
     pad(text, row->label, label);
     pad(text, row->value, value);
     tml_report_paint(text, tree->style, row->cause ? TML_PAINT_BOLD : TML_PAINT_NONE, row->value);
-    pad(text, row->share, 6);
-    tml_text_add(text, row->share);
-    if (worst > 0) {
-        pad(text, row->worst, worst + 3);
-        tml_text_add(text, row->worst);
+    if (!row->null) {
+        pad(text, row->share, 6);
+        tml_text_add(text, row->share);
+        pad(text, row->worst, worst > 0 ? worst + 3 : 0);
+        tml_text_add(text, worst > 0 ? row->worst : "");
     }
     if (row->cause)
-        tml_report_paint(text, tree->style, TML_PAINT_BAD, mark);
-    else
-        tml_text_spaces(text, tml_text_columns(mark));
+        tml_report_paint(text, tree->style, TML_PAINT_BAD, tree->wide ? "  ◀ cause" : " ◀");
     draw_note(tree, text, row, line);
     trim(text, line);
     tml_text_add(text, "\n");

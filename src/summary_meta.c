@@ -252,7 +252,7 @@ void tml_summary_write_losses(struct tml_json_writer *json, const struct tml_ana
     for (unsigned loss = 0; loss < TML_LOSS_COUNT; loss++) {
         tml_json_begin_object(json, tml_loss_key((enum tml_loss)loss));
         tml_json_write_uint(json, "count", facts->losses[loss]);
-        tml_json_write_string(json, "meaning", tml_loss_words((enum tml_loss)loss));
+        tml_json_write_string(json, "meaning", tml_loss_words((enum tml_loss)loss, 2));
         tml_json_end_object(json);
     }
     tml_json_end_object(json);
@@ -273,6 +273,12 @@ void tml_summary_write_overhead(struct tml_json_writer *json, const struct tml_a
     const struct tml_over_ranks *pre = &window->metric[TML_METRIC_PRE_STEP_INSTRUMENTATION];
     tml_json_begin_object(json, "overhead");
     tml_json_write_string(json, "clock", tml_clock_key(window->clock));
+    tml_json_write_string(json, "covers",
+                          window->clock == TML_CLOCK_GPU ? "the device time of our event records"
+                                                         : "the host time of our own code around each span");
+    tml_json_write_string(json, "leaves_out",
+                          "what becomes slower elsewhere because of us (caches, the driver): docs/overhead.md measures "
+                          "all of it");
     tml_json_write_ns_as_ms(json, "instrumentation_ms", in->median.value_ns);
     tml_json_write_ns_as_ms(json, "pre_step_instrumentation_ms", pre->median.value_ns);
     tml_json_write_number(json, "share", in->share, 9);

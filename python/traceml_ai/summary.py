@@ -64,7 +64,11 @@ def summary(
 ) -> dict[str, Any] | None:
     """Return the report as a flat dict of texts and numbers for experiment trackers.
 
-    Parameters and errors are those of :func:`final_summary`; what has no value is left out.
+    ``traceml/<metric>`` is what the text shows, in ms (of several ranks the median); without a value it is left out.
+    ``traceml/<metric>_status`` is always there and says what the value is worth, or why there is none: ``in_window``,
+    ``partial: never_observed``, ``outside_window: pre_step``, ``unavailable: observer_missing``, ...
+
+    Parameters and errors are those of :func:`final_summary`.
 
     Returns
     -------
@@ -87,10 +91,26 @@ def _scalars(prefix: str, values: Any, keys: Any = None) -> Iterator[tuple[str, 
             yield prefix + key, values[key]
 
 
+def _metrics(overall: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every metric of a step under its own name: the value that the text shows, and what it is worth."""
+    for name, status in (overall.get("status") or {}).items():
+        value = overall["median"][name]["value"]
+        if value is not None:
+            yield PREFIX + name, value
+        yield f"{PREFIX}{name}_status", _state(status)
+
+
+def _state(status: dict[str, Any]) -> str:
+    """Return availability or, where that is whole, coverage, with the reason: ``unavailable: observer_missing``."""
+    state = status["coverage"] if status["availability"] == "available" else status["availability"]
+    return f"{state}: {status['reason']}" if status["reason"] else state
+
+
 def _flat(payload: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _scalars(PREFIX, payload, ("schema_version", "duration_s"))
     primary = payload.get("primary_diagnosis")
     yield from _scalars(PREFIX + "primary/", primary, ("kind", "status", "severity", "section"))
+    yield from _metrics((payload.get("step_time") or {}).get("global") or {})
     for name in SECTIONS:
         section = payload.get(name) or {}
         prefix = f"{PREFIX}{name}/"

@@ -103,12 +103,12 @@ static void an_input_bound_run_reads_like_this(void **state)
              "  ├─ input wait            128.0 ms  64 %%  ◀ cause  fetch on the host 127.6 ms\n"
              "  ├─ other before step       1.0 ms  <1 %%\n"
              "  └─ traced step            72.4 ms  36 %%\n"
-             "     ├─ H2D                     n/a                 copies are not observed in this version\n"
+             "     ├─ H2D                     n/a (copies are not observed in this version)\n"
              "     ├─ forward             24.0 ms  12 %%\n"
              "     ├─ backward            38.0 ms  19 %%\n"
              "     ├─ optimizer            6.0 ms   3 %%\n"
-             "     ├─ TraceML              0.0 ms   0 %%\n"
-             "     └─ residual                n/a                 with unobserved copies 4.4 ms\n"
+             "     ├─ TraceML              0.0 ms   0 %%  its event records alone\n"
+             "     └─ residual                n/a (with unobserved copies 4.4 ms)\n"
              "\n"
              "  also   not judged: H2D-BOUND (copies are not observed in this version)\n"
              "  clock  step time 200.4 ms on the GPU clock, 136.5 ms on the CPU clock\n"
@@ -164,10 +164,10 @@ static void what_has_no_value_says_why(void **state)
     times.optimizer = FIXTURE_ABSENT;
     write_rank(scene, 0, 1, 30, &times, NULL, "[\"dataloader_fetch\",\"forward\",\"backward\"]");
     const char *text = text_of(scene, 100, false);
-    expect_line(text, "├─ H2D                     n/a        no CUDA device in use\n");
-    expect_line(text, "├─ forward                 n/a        never seen\n");
-    expect_line(text, "├─ optimizer               n/a        its hook is not installed\n");
-    expect_line(text, "└─ residual                n/a        ");
+    expect_line(text, "├─ H2D                     n/a (no CUDA device in use)\n");
+    expect_line(text, "├─ forward                 n/a (never seen)\n");
+    expect_line(text, "├─ optimizer               n/a (its hook is not installed)\n");
+    expect_line(text, "└─ residual                n/a (");
 }
 
 static void a_partial_value_says_how_much_was_seen(void **state)
@@ -195,8 +195,8 @@ static void an_outside_value_is_shown_where_it_is(void **state)
     }
     fixture_rank(&scene->fixture, &(struct fixture_header){.device = "cuda:0", .observer = true}, rows, 31);
     const char *text = text_of(scene, 110, false);
-    expect_line(text, "├─ H2D before step         1.7 ms   2 %  3.0 a step\n");
-    expect_line(text, "├─ H2D                     n/a        outside this window: before the step; 1.7 ms\n");
+    expect_line(text, "├─ H2D before step         1.7 ms   2 %  1 batch, 3 copies\n");
+    expect_line(text, "├─ H2D                     n/a (pre-step: 1.7 ms in 1 batch, 3 copies)\n");
 }
 
 static void spans_that_occur_now_and_then_are_shown_only_then(void **state)

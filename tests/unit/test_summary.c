@@ -492,7 +492,7 @@ static void losses_are_listed_by_cause_with_words(void **state)
     const struct tml_json *root = build(scene);
     expect_number(root, "losses/total", 5);
     expect_number(root, "losses/causes/ring_full/count", 3);
-    expect_text(root, "losses/causes/ring_full/meaning", tml_loss_words(TML_LOSS_RING_FULL));
+    expect_text(root, "losses/causes/ring_full/meaning", tml_loss_words(TML_LOSS_RING_FULL, 2));
     expect_number(root, "losses/causes/timed_out/count", 0);
     expect_number(root, "losses/bad_lines/count", 1);
     expect_text(root, "losses/bad_lines/first", "steps-rank00000.jsonl:33: not JSON");
