@@ -23,7 +23,7 @@ static void say_shares(struct tml_text *text, const struct tml_window *window)
     for (unsigned i = 0; i < sizeof shown / sizeof *shown; i++) {
         char share[TML_PERCENT_BYTES];
         double its = window->metric[shown[i]].share;
-        if (isnan(its))
+        if (isnan(its) || !tml_metric_usable(&window->metric[shown[i]].status))
             continue;
         tml_text_printf(text, "%s%s %s", before, tml_metrics[shown[i]].words, tml_percent(its, share));
         before = ", ";

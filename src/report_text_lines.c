@@ -220,7 +220,7 @@ static void add_run(struct tml_text *text, const struct tml_analysis *analysis, 
         tml_text_printf(&words, "process n/a (%s)", tml_reason_words(facts->end_gap));
     say_seconds(&words, "process", facts->process_s);
     say_ns(&words, "training loop", facts->training_loop_ns, true);
-    say_ns(&words, "steps", facts->step_total_ns[TML_CLOCK_CPU], true);
+    say_ns(&words, "all steps", facts->step_total_ns[TML_CLOCK_CPU], true);
     say_ns(&words, "evaluation", facts->evaluation_ns, false);
     say_ns(&words, "checkpoints", facts->checkpoint_ns, false);
     say(text, style, "run", &words);

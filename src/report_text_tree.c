@@ -181,7 +181,7 @@ static void note_state(struct tml_text *note, enum tml_metric metric, const stru
 static void note_count(struct tml_text *note, const struct tml_metric_status *status, enum tml_region region)
 {
     uint64_t count = status->occurrences[region], steps = status->steps_expected;
-    if (count == 0 || steps == 0)
+    if (count == 0 || status->steps_observed < steps) /* a state has said how often */
         return;
     bool many = count >= steps;
     uint64_t tenths = many ? (count * 10 + steps / 2) / steps : (steps * 10 + count / 2) / count;
@@ -283,7 +283,8 @@ static void value_row(const struct tree *tree, struct tree_row *row)
         return;
     tml_text_format_ms(value, its->median.value_ns, tree->decimals);
     snprintf(row->value, sizeof row->value, "%s ms", value);
-    if (!isnan(its->share) && row->metric != TML_METRIC_ITERATION)
+    /* A mean over few of the steps is no share of the mean over all. */
+    if (!isnan(its->share) && row->metric != TML_METRIC_ITERATION && tml_metric_usable(&its->status))
         tml_percent(its->share, row->share);
     if (tree->analysis->window.rank_count > 1) {
         tml_text_format_ms(value, its->worst.value_ns, tree->decimals);

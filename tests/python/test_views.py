@@ -6,13 +6,15 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import traceml_ai as traceml
-from conftest import Run
+from conftest import Ran, Run, Script
 from torch.utils.data import DataLoader, TensorDataset
+from traceml_ai import _core
 from traceml_ai.cli import view
 
 STEPS = 30
@@ -201,20 +203,24 @@ def any_run(traced: Callable[..., Run], model: torch.nn.Module) -> Run:
     return traced(body)
 
 
+def report_of(run: Run, name: str) -> tuple[str, str]:
+    """Put the steps of a run of RUNS in the place of its own; return its JSON and text."""
+    on_gpu, armed, before, inside = RUNS[name]
+    header = {**run.header, "armed": armed, "device": "cuda:0" if on_gpu else "cpu"}
+    lines = [{"header": header}, *(step_line(n, on_gpu, before, inside(n)) for n in range(1, STEPS + 1))]
+    lines.append({"end": {**run.end, "armed": armed}})
+    file = run.run_dir / "steps-rank00000.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    payload, text, bad_lines = _core.read_report(run.run_dir)
+    assert bad_lines == 0
+    return payload, text
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_every_view_shows_the_same(any_run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    on_gpu, armed, before, inside = RUNS[name]
-    header = {**any_run.header, "armed": armed, "device": "cuda:0" if on_gpu else "cpu"}
-    lines = [{"header": header}, *(step_line(n, on_gpu, before, inside(n)) for n in range(1, STEPS + 1))]
-    lines.append({"end": {**any_run.end, "armed": armed}})
-    file = any_run.run_dir / "steps-rank00000.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    payload, text, bad_lines = traceml._core.read_report(any_run.run_dir)
-    assert bad_lines == 0
-    traceml._core.write_report(any_run.run_dir, payload, text)
-
+    _core.write_report(any_run.run_dir, *report_of(any_run, name))
     clock, expected = VIEWS["final_summary()"](any_run, capsys)
-    assert clock == ("gpu" if on_gpu else "cpu")
+    assert clock == ("gpu" if RUNS[name][0] else "cpu")
     for view_name, read in VIEWS.items():
         its_clock, shown = read(any_run, capsys)
         assert its_clock == clock, view_name
@@ -249,3 +255,56 @@ def test_these_runs_are_in_the_states_that_they_are_named_for(
 ) -> None:
     test_every_view_shows_the_same(any_run, name, capsys)
     assert VIEWS["final_summary()"](any_run, capsys)[1][metric].state == state
+
+
+def keys_of(value: Any, in_map: bool = False) -> set[str]:
+    """Return the names of all fields; where a name is data (a rank, a time of the step file), of what is below."""
+    if isinstance(value, list):
+        return {key for item in value for key in keys_of(item)}
+    if not isinstance(value, dict):
+        return set()
+    found = set() if in_map else set(value)
+    for key, below in value.items():
+        found |= keys_of(below, in_map=key in ("rows", "ranks", "times_ms", "causes"))
+    return found
+
+
+def test_every_field_of_a_summary_is_in_its_document(any_run: Run) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "summary-format.md").read_text("utf-8")
+    diagnosis = {key for finding in any_run.summary["step_time"]["issues"] for key in finding["evidence"]}
+    others = {"evidence", *diagnosis, *any_run.summary["primary_diagnosis"]["evidence"]}
+    payload = {name: any_run.summary[name] for name in ("meta", "run", "losses", "overhead", "step_time")}
+    known = set(re.findall(r"[a-z0-9_]+", document))
+    assert sorted((keys_of(payload) | set(any_run.summary)) - known - others) == []
+
+
+def test_every_example_of_the_guide_is_real(any_run: Run) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "reading-output.md").read_text("utf-8")
+    examples = re.findall(r"<!-- run: ([^\n]+) -->\n```\n(.*?)```", guide, re.DOTALL)
+    assert {name for name, _ in examples} == set(RUNS)
+    for name, lines in [("whole", guide.split("```")[1]), *examples]:
+        shown = report_of(any_run, name)[1].splitlines()
+        assert [
+            line for line in lines.splitlines() if line and not line.startswith("  run ") and line not in shown
+        ] == []
+
+
+def test_the_window_is_settable_from_the_command_to_every_view(
+    script: Callable[..., Script], command: Callable[..., Ran]
+) -> None:
+    ran = script(
+        """
+        traceml.init()
+        steps(20)
+        print(traceml.final_summary()["step_time"]["global"]["window"]["window_size"])
+        """
+    )(True, "--summary-window-rows", "5")
+    window = ran.run.summary["step_time"]["global"]["window"]
+    assert "5\n" in ran.out
+    assert (window["window_size"], window["start_step"], window["end_step"]) == (5, 16, 20)
+    assert "steps 16-20 of 20" in ran.out
+    seen = command("view", str(ran.run.run_dir), TRACEML_SUMMARY_WINDOW_ROWS="7")
+    assert "steps 14-20 of 20" in seen.out
+    refused = command("view", str(ran.run.run_dir), TRACEML_SUMMARY_WINDOW_ROWS="none")
+    assert refused.code == 2
+    assert "TRACEML_SUMMARY_WINDOW_ROWS" in refused.err

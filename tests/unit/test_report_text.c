@@ -116,7 +116,7 @@ static void an_input_bound_run_reads_like_this(void **state)
              "         asked for it (median, to 0.007 ms)\n"
              "  spread step time 200.4 ms at the median step, 200.4 to 200.4 ms for 8 of 10 steps\n"
              "  apart  first step as warm-up (first: 136.5 ms on the CPU clock)\n"
-             "  run    process 60.3 s, training loop 37.7 s, steps 37.7 s\n"
+             "  run    process 60.3 s, training loop 37.7 s, all steps 37.7 s\n"
              "  lost   nothing\n"
              "  full   %s/final_summary.json\n",
              scene->fixture.directory);

@@ -468,6 +468,52 @@ static void steps_without_a_new_iterator_have_nothing_between(void **state)
     assert_null(strstr(scene->report.text, "between steps"));
 }
 
+static void keep_as_folds(FILE *file, uint64_t first, uint64_t last)
+{
+    static struct tml_step_fold fold;
+    static char line[TML_STEP_FOLD_LINE_BYTES];
+    for (uint64_t step = first; step <= last; step++) {
+        struct tml_step_row row = fixture_row(step, &fixture_healthy);
+        tml_step_fold_add(&fold, &row);
+        if (step % 1000 != 0)
+            continue;
+        assert_int_equal(fwrite(line, 1, tml_step_fold_write(&fold, line, sizeof line), file) > 0, 1);
+        tml_step_fold_clear(&fold);
+    }
+}
+
+/* 90,000 of them stand in the file as folds alone: what is beyond the window is bounded, and labelled apart. */
+static void of_100000_steps_one_window_is_stated(void **state)
+{
+    struct scene *scene = *state;
+    FILE *file = fixture_rank_file(&scene->fixture, 0);
+    fixture_write_header(file, &(struct fixture_header){0});
+    keep_as_folds(file, 1, 90000);
+    for (uint64_t step = 90001; step <= 100000; step++) {
+        struct tml_step_row row = fixture_row(step, &fixture_healthy);
+        fixture_write_row(file, &row);
+    }
+    fixture_write_end(file, "finished");
+    fclose(file);
+    struct traceml_report_options options = {.size = sizeof options, .window_steps = 500};
+    const struct tml_json *root = build_from(scene, scene->fixture.directory, &options);
+    expect_number(root, "step_time/global/window/start_step", 99501);
+    expect_number(root, "step_time/global/window/steps_analyzed", 500);
+    root = build(scene);
+    expect_number(root, "step_time/global/window/start_step", 90001);
+    expect_number(root, "step_time/global/window/end_step", 100000);
+    expect_number(root, "step_time/global/window/steps_analyzed", 10000);
+    expect_number(root, "step_time/global/status/forward_ms/steps_expected", 10000);
+    expect_number(root, "step_time/global/whole_run/steps", 100000);
+    expect_number(root, "run/steps_completed", 100000);
+    double p50 = NAN;
+    tml_json_number(at(tml_json_get(at(root, "step_time/global/whole_run/times_ms"), "cpu.traced_step_ms"), "p50"),
+                    &p50);
+    assert_true(fabs(p50 - 98.0) <= 98.0 * 0.044);
+    assert_non_null(strstr(scene->report.text, "steps 90001-100000 of 100000"));
+    assert_non_null(strstr(scene->report.text, ", all steps "));
+}
+
 static void what_an_integration_says_of_the_run_wins(void **state)
 {
     struct scene *scene = *state;
@@ -657,6 +703,7 @@ int main(void)
         TEST(the_loop_is_never_shorter_than_its_steps),
         TEST(time_between_steps_where_an_iterator_begins_is_told),
         TEST(steps_without_a_new_iterator_have_nothing_between),
+        TEST(of_100000_steps_one_window_is_stated),
         TEST(what_an_integration_says_of_the_run_wins),
         TEST(losses_are_listed_by_cause_with_words),
         TEST(what_was_not_closed_is_said),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from traceml_ai import _core, terminal
 from traceml_ai.cli.arguments import Parser, UsageError
-from traceml_ai.settings import note
+from traceml_ai.settings import SettingsError, note, resolve
 
 
 def _parser() -> Parser:
@@ -30,14 +30,17 @@ def main(arguments: list[str]) -> int:
         raise UsageError("view: --html is not in this version")
     path = Path(options.path)
     try:
-        payload, text, bad_lines = _core.read_report(path, **terminal.report_options())
+        window = {"window_steps": resolve({}, strict=True).window_steps}
+        payload, text, bad_lines = _core.read_report(path, **window, **terminal.report_options())
+    except SettingsError as error:
+        raise UsageError(f"view: {error}") from None
     except _core.Error as error:
         note(f"view: {error}")
         return 1
     if bad_lines:
         note(f"view: {bad_lines} line{'s' if bad_lines > 1 else ''} of the step files could not be read; the rest was")
     if path.is_dir() and not json.loads(payload)["meta"].get("running") and _summary_is_missing(path):
-        _write(path)
+        _write(path, window)
     terminal.write(text)
     return 0
 
@@ -51,9 +54,9 @@ def _summary_is_missing(run_dir: Path) -> bool:
     return any(file.stat().st_mtime_ns > written for file in run_dir.glob("steps-rank*.jsonl"))
 
 
-def _write(run_dir: Path) -> None:
+def _write(run_dir: Path, window: dict[str, int]) -> None:
     try:
-        payload, text, _ = _core.read_report(run_dir, **terminal.file_options())
+        payload, text, _ = _core.read_report(run_dir, **window, **terminal.file_options())
         _core.write_report(run_dir, payload, text)
     except _core.Error as error:
         note(f"view: the summary was not written: {error}")
