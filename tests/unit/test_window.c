@@ -536,10 +536,30 @@ static void a_lead_over_ranks_is_null_while_a_rank_has_none(void **state)
     assert_int_equal(window->ranks[0].metric[TML_METRIC_DEVICE_LEAD].value_ns, 20000);
 }
 
+/* The usual loop: rank 0 alone evaluates. The other had none, and that is known. */
+static void an_evaluation_of_one_rank_is_a_zero_of_the_other(void **state)
+{
+    struct scene *scene = *state;
+    struct tml_step_row rows[10];
+    for (unsigned rank = 0; rank < 2; rank++) {
+        for (uint64_t step = 1; step <= 10; step++)
+            rows[step - 1] = fixture_row(step, &fixture_healthy);
+        if (rank == 0)
+            fixture_put(&rows[5], TML_REGION_PRE, TRACEML_PHASE_EVALUATION, TML_CLOCK_CPU, 9000);
+        fixture_rank(&scene->fixture, &(struct fixture_header){.rank = rank, .world = 2}, rows, 10);
+    }
+    const struct tml_window *window = build(scene, 100);
+    assert_int_equal(window->metric[TML_METRIC_EVALUATION].status.availability, TML_AVAILABLE);
+    assert_int_equal(window->ranks[0].metric[TML_METRIC_EVALUATION].value_ns, TML_NS_PER_MS);
+    assert_int_equal(window->ranks[1].metric[TML_METRIC_EVALUATION].value_ns, 0);
+    assert_int_equal(window->metric[TML_METRIC_CHECKPOINT].status.reason, TML_REASON_NO_SPAN);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
     const struct CMUnitTest tests[] = {
+        TEST(an_evaluation_of_one_rank_is_a_zero_of_the_other),
         TEST(the_first_iteration_is_apart),
         TEST(steps_with_the_first_fetch_of_an_iterator_are_apart),
         TEST(first_fetches_stay_where_every_step_has_one),
