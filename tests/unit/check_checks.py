@@ -118,6 +118,17 @@ def layers(root):
     yield "layers: a noun twice", run(root / "twice.py", root), 1, "`json` stands twice"
 
 
+def registered(root):
+    lists = "traceml_add_test(ring SOURCES unit/test_ring.c LABELS unit)\n# python/test_span.py\n"
+    tree = {"tests/CMakeLists.txt": lists, "tests/unit/test_ring.c": "", "tests/unit/run_fixture.h": ""}
+    write(root, tree)
+    yield "registered: a good list", run("check_registered.py", root), 0, "0 not registered"
+    for number, name in enumerate(("tests/python/test_span.py", "tests/threads/test_ring.c", "tests/unit/test_rin.c")):
+        broken = root / f"broken{number}"
+        write(broken, tree | {name: ""})
+        yield f"registered: {name}", run("check_registered.py", broken), 1, f"{name} is never run"
+
+
 def documented(root):
     api = "include/traceml/traceml.h"
     write(root, {api: HEADER, "src/ring.h": HEAD})
@@ -154,7 +165,8 @@ def main():
     wrong = done = 0
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for cases in (layers(root / "layers"), documented(root / "documented"), exports(root / "exports", compiler)):
+        parts = (layers, registered, documented)
+        for cases in (*(part(root / part.__name__) for part in parts), exports(root / "exports", compiler)):
             for name, (status, output), wanted, text in cases:
                 done += 1
                 if status != wanted or text not in output:
