@@ -218,8 +218,8 @@ static void what_is_no_folded_line_is_refused(void **state)
         "{\"folded\":{\"first\":0,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{}}}",
         "{\"folded\":{\"first\":1,\"last\":2,\"count\":3,\"aborted\":0,\"metrics\":{}}}",
         "{\"folded\":{\"first\":1,\"last\":2,\"count\":1,\"aborted\":0,\"microbatches\":-1,\"metrics\":{}}}",
-        "{\"folded\":{\"first\":1,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{\"cpu.residual_ms\":"
-        "{\"n\":2,\"sum\":2,\"min\":1,\"max\":1,\"sketch\":{\"0\":2}}}}}",
+        ("{\"folded\":{\"first\":1,\"last\":2,\"count\":1,\"aborted\":0,\"metrics\":{\"cpu.residual_ms\":"
+         "{\"n\":2,\"sum\":2,\"min\":1,\"max\":1,\"sketch\":{\"0\":2}}}}}"),
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct tml_json *root = tml_json_parse(refused[i], strlen(refused[i]));
