@@ -81,7 +81,7 @@ function(traceml_add_pytest)
         return() # no package to test
     endif()
     list(GET ARGV 0 first)
-    traceml_parse_test("${first}" 0 300)
+    traceml_parse_test("${first}" 0 600)
     list(PREPEND arg_ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
     if(NOT TRACEML_TEST_INSTALLED)
         list(APPEND arg_ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python")
