@@ -1,5 +1,5 @@
 /*
- * Runs a fuzz target over files without libFuzzer, so that every compiler and sanitizer runs what fuzzing found: each
+ * Runs a fuzz target over files without libFuzzer, so that any compiler and sanitizer can run what fuzzing found: each
  * file whole, cut in up to 64 places, and with one bit turned in as many.
  *
  *   corpus_NAME FOLDER
