@@ -14,14 +14,18 @@ static void step(void)
     traceml_step_end(run.session, whole, 0);
 }
 
-/* Exit status 0: it recorded nothing, and close said that this session is not its own. */
-static int child(void)
+/* Exit status 0: it recorded nothing, and close said that this session is not its own. 2: it called CUDA, which does
+ * not survive a fork. `calls`: those before it. */
+static int child(uint64_t calls)
 {
+    const struct traceml_stream stream0 = {0, NULL};
     uint64_t before = traceml_steps_completed(run.session);
-    bool nothing = traceml_step_begin(run.session, TRACEML_NO_STREAM) < 0;
-    nothing = nothing && traceml_begin(run.session, TRACEML_PHASE_FORWARD, TRACEML_NO_STREAM) < 0;
+    bool nothing = traceml_step_begin(run.session, stream0) < 0;
+    nothing = nothing && traceml_begin(run.session, TRACEML_PHASE_FORWARD, stream0) < 0;
+    traceml_flush(run.session, 1);
     nothing = nothing && traceml_steps_completed(run.session) == before;
-    return nothing && traceml_session_close(run.session, NULL) == TRACEML_CLOSED ? 0 : 1;
+    nothing = nothing && traceml_session_close(run.session, NULL) == TRACEML_CLOSED;
+    return fake_cuda_all_calls() != calls ? 2 : !nothing;
 }
 
 /* True if the child ended with 0 within ten seconds. */
@@ -47,7 +51,7 @@ static void five_hundred_forks_neither_hang_nor_double_a_line(void **state)
         fake_cuda_advance(100000);
         pid_t pid = fork();
         if (pid == 0)
-            _exit(child());
+            _exit(child(fake_cuda_all_calls())); /* not the parent's: its sampler goes on */
         assert_true(pid > 0);
         assert_true(ended_well(pid));
     }
@@ -63,22 +67,26 @@ static void five_hundred_forks_neither_hang_nor_double_a_line(void **state)
 
 static int child_with_its_own_session(void)
 {
+    const struct traceml_stream stream0 = {0, NULL};
     struct traceml_options options = session_fixture_options();
     struct traceml_session *session;
     char error[512];
+    uint64_t calls = fake_cuda_all_calls();
     options.logs_dir = run.logs;
     options.run_name = "child";
     if (traceml_session_open(&options, &session, error, sizeof error) != TRACEML_OK)
         return 1;
-    traceml_step_end(session, traceml_step_begin(session, TRACEML_NO_STREAM), 0);
+    traceml_step_end(session, traceml_step_begin(session, stream0), 0);
     bool one = traceml_steps_completed(session) == 1;
-    return traceml_session_close(session, NULL) == TRACEML_OK && one ? 0 : 1;
+    one = traceml_session_close(session, NULL) == TRACEML_OK && one;
+    return fake_cuda_all_calls() != calls ? 2 : !one;
 }
 
-static void a_child_may_open_a_session_of_its_own(void **state)
+static void a_child_may_open_a_session_of_its_own_and_leaves_cuda_alone(void **state)
 {
     (void)state;
     struct traceml_options options = session_fixture_options();
+    fake_cuda_activate_context(0);
     session_fixture_open(&options);
     step();
     pid_t pid = fork();
@@ -189,7 +197,7 @@ int main(void)
         cmocka_unit_test_teardown(forks_beside_open_and_close_neither_hang_nor_touch_a_session_that_is_gone,
                                   session_fixture_remove),
         cmocka_unit_test_teardown(a_child_has_the_recorders_of_threads_that_it_lacks, session_fixture_remove),
-        cmocka_unit_test_teardown(a_child_may_open_a_session_of_its_own, session_fixture_remove),
+        cmocka_unit_test_teardown(a_child_may_open_a_session_of_its_own_and_leaves_cuda_alone, session_fixture_remove),
     };
     return cmocka_run_group_tests(tests, fake_cuda_calls_load, NULL);
 }

@@ -1,6 +1,7 @@
 /* Whole sessions on the fake GPU: device times, losses, and what CUDA was asked to do. */
 #include "fake_cuda_calls.h"
 
+#include "clock.h"
 #include "session_fixture.h"
 
 #define MS INT64_C(1000000)
@@ -179,6 +180,28 @@ static void a_stream_that_is_stuck_is_given_up_and_said(void **state)
     assert_true(run.rows[3].flags & TML_STEP_FLAG_TIMED_OUT);
     assert_true(run.losses[TML_LOSS_TIMED_OUT] > 0);
     assert_int_equal(fake_cuda_misuses(), 0);
+}
+
+/* As everybody has it: with the options of traceml_options_init(). */
+static void a_hung_device_keeps_nobody_from_ending_for_two_seconds(void **state)
+{
+    (void)state;
+    struct traceml_options options;
+    traceml_options_init(&options);
+    session_fixture_open(&options);
+    known_step(stream0);
+    let_device_finish();
+    traceml_flush(run.session, 1000);
+    fake_cuda_block_stream(0, NULL);
+    for (int i = 0; i < 3; i++)
+        known_step(stream0);
+    let_device_finish();
+    int64_t begin_ns = tml_now_ns();
+    session_fixture_close();
+    assert_in_range(tml_now_ns() - begin_ns, 0, 2000 * MS);
+    assert_int_equal(run.row_count, 4);
+    assert_true(run.rows[0].flags == TML_STEP_FLAG_FIRST && run.rows[1].gpu_reason == TML_REASON_TIMED_OUT);
+    assert_int_equal(fake_cuda_forbidden_calls(), 0); /* no synchronising call, which would hang as well */
 }
 
 static void an_event_call_that_fails_costs_its_span_the_device_time_alone(void **state)
@@ -375,6 +398,7 @@ int main(void)
         TEST(only_harmless_cuda_calls_are_made_and_nothing_is_left),
         TEST(a_pair_that_never_completes_lets_later_steps_pass),
         TEST(a_stream_that_is_stuck_is_given_up_and_said),
+        TEST(a_hung_device_keeps_nobody_from_ending_for_two_seconds),
         TEST(an_event_call_that_fails_costs_its_span_the_device_time_alone),
         TEST(a_capturing_stream_gets_no_event_and_its_capture_stays_whole),
         TEST(the_current_device_is_put_back),

@@ -400,6 +400,31 @@ static void own_spans_are_kept_by_name_and_region(void **state)
                      row.cell[TML_REGION_PRE][TRACEML_PHASE_USER].exclusive_ns[TML_CLOCK_CPU]);
 }
 
+/* One tick of the sampler, as far as the table goes. */
+static void expect_of_a_tick(unsigned rows, unsigned queries)
+{
+    uint64_t before = fake_cuda_calls("cudaEventQuery");
+    unsigned closed = 0;
+    tml_step_table_poll(&table);
+    while (tml_step_table_next(&table, tml_now_ns(), false, &row))
+        closed++;
+    assert_int_equal(closed, rows);
+    assert_int_equal(fake_cuda_calls("cudaEventQuery") - before, queries);
+}
+
+static void a_tick_asks_for_the_newest_first_and_for_little_else(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 100; i++)
+        step(stream0); /* 1 ms of the device's time each */
+    recording_fixture_drain(&table);
+    expect_of_a_tick(0, 2); /* the newest, and the oldest */
+    fake_cuda_advance(30 * MS);
+    expect_of_a_tick(30, 30 + 2); /* each that is done, and the first that is not */
+    fake_cuda_advance(70 * MS);
+    expect_of_a_tick(70, 1); /* the newest is done, so all before it are */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -419,6 +444,7 @@ int main(void)
         TEST(the_per_thread_stream_of_two_threads_is_not_one),
         TEST(a_span_of_another_thread_across_the_end_of_a_step_is_counted_in_the_next),
         TEST(own_spans_are_kept_by_name_and_region),
+        TEST(a_tick_asks_for_the_newest_first_and_for_little_else),
         TEST(an_error_between_question_and_time_ends_all_calls_and_is_said),
     };
     return cmocka_run_group_tests(tests, fake_cuda_calls_load, NULL);
