@@ -15,6 +15,7 @@
 struct tml_text_style {
     unsigned columns; /* at least TML_TEXT_FEWEST_COLUMNS; under TML_TEXT_WIDE_COLUMNS it folds */
     bool ascii, color;
+    bool unsaved; /* names no file that the report is in */
 };
 
 #define TML_TEXT_FEWEST_COLUMNS 40

@@ -317,7 +317,7 @@ void tml_report_lines(struct tml_text *text, const struct tml_analysis *analysis
     add_lost(text, analysis, style);
     if (analysis->facts.running)
         tml_text_add(&words, "the run is still going: this is of its steps so far; the final summary comes at its end");
-    else
+    else if (!style->unsaved)
         tml_text_printf(&words, "%s/final_summary.json", analysis->run->directory);
     say(text, style, "full", &words);
 }

@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,7 +176,9 @@ enum traceml_status tml_session_close(struct traceml_session *session, const str
     set_current(NULL);
     tml_sampler_stop(session->sampler, session->stop_ms);
     enum traceml_status status = tml_session_files_status(&session->files);
+    int error = session->files.error;
     free_session(session);
+    errno = status == TRACEML_UNWRITABLE ? error : errno;
     return status;
 }
 

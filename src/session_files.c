@@ -15,6 +15,7 @@
 
 #define RETRY_NS TML_NS_PER_S
 #define MOST_NAMES_TRIED 1000
+#define END_ROOM_BYTES 8192u /* for the end line, in whole pages of the file system */
 
 /* ---- Settings ---- */
 
@@ -153,7 +154,9 @@ static bool has_file(struct tml_session_files *files)
         return true;
     if (files->open_failed_ns && now_ns - files->open_failed_ns < RETRY_NS)
         return false;
+    errno = 0;
     enum traceml_status status = open_files(files);
+    files->error = status == TRACEML_OK ? 0 : errno;
     files->open_failed_ns = status == TRACEML_OK ? 0 : now_ns;
     /* Relaxed: see tml_session_files_status(). */
     atomic_store_explicit(&files->status, status, memory_order_relaxed);
@@ -201,9 +204,12 @@ static void write_end(void *context)
     enum traceml_status status = files->refused_rows ? TRACEML_UNWRITABLE : TRACEML_OK;
     if (files->file) {
         struct tml_sampler_stats stats;
+        if (tml_step_file_flush(files->file) != TRACEML_OK) /* a full disk: what was lost must still be told */
+            tml_step_file_make_room(files->file, END_ROOM_BYTES);
         tml_sampler_read_stats(files->sampler, &stats);
         tml_session_add_end(files, &stats, files->end, reason);
         bool lost = tml_step_file_lost(files->file) > 0; /* a later write may have gone well again */
+        files->error = tml_step_file_error(files->file);
         if (tml_step_file_close(files->file) != TRACEML_OK || lost)
             status = TRACEML_UNWRITABLE;
         files->file = NULL;

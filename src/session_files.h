@@ -42,6 +42,7 @@ struct tml_session_files {
     struct tml_step_file *file;
     int64_t flushed_ns, open_failed_ns;
     uint64_t refused_rows; /* rows that found no file */
+    int error;             /* errno of the last write or open that failed */
     uint64_t losses_written[TML_LOSS_COUNT];
     _Atomic int status; /* enum traceml_status of the last write */
 

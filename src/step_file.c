@@ -25,6 +25,7 @@ struct block {
 struct tml_step_file {
     int dir_fd, fd, rank;
     uint64_t cap_steps, lost, fold_failures;
+    int error; /* errno of the last write that failed */
 
     char buffer[TML_STEP_FILE_BUFFER_BYTES];
     size_t buffered;
@@ -78,6 +79,11 @@ size_t tml_step_file_buffered(const struct tml_step_file *file)
 uint64_t tml_step_file_lost(const struct tml_step_file *file)
 {
     return file->lost;
+}
+
+int tml_step_file_error(const struct tml_step_file *file)
+{
+    return file->error;
 }
 
 uint64_t tml_step_file_fold_failures(const struct tml_step_file *file)
@@ -199,12 +205,67 @@ static size_t write_all(int fd, const char *text, size_t bytes)
 static bool write_buffer(struct tml_step_file *file)
 {
     size_t done = write_all(file->fd, file->buffer, file->buffered);
+    if (done < file->buffered)
+        file->error = errno;
     const char *newline = memrchr(file->buffer, '\n', done);
     file->torn = newline ? done - (size_t)(newline + 1 - file->buffer) : file->torn + done;
     file->written += (off_t)done;
     file->buffered -= done;
     memmove(file->buffer, file->buffer + done, file->buffered);
     return file->buffered == 0;
+}
+
+/* ---- Making room for a last line ---- */
+
+static uint64_t steps_in(const char *text, size_t bytes)
+{
+    static const char step[] = "{\"step\"";
+    uint64_t steps = 0;
+    for (const char *end = text + bytes; text && text < end; text += text < end) {
+        steps += (size_t)(end - text) >= sizeof step - 1 && memcmp(text, step, sizeof step - 1) == 0;
+        text = memchr(text, '\n', (size_t)(end - text));
+        if (!text)
+            break;
+    }
+    return steps;
+}
+
+/* The file ends with a whole line afterwards. */
+static void take_back_torn(struct tml_step_file *file)
+{
+    if (file->torn == 0 || ftruncate(file->fd, file->written - (off_t)file->torn) != 0)
+        return; /* readers count the cut line */
+    file->written -= (off_t)file->torn;
+    file->torn = 0;
+}
+
+/* Where the line begins that holds the byte before `end`, and how many steps are from there to the end of the file. */
+static off_t line_before(const struct tml_step_file *file, off_t end, char *chunk, uint64_t *steps)
+{
+    off_t from = file->written > (off_t)COPY_BYTES ? file->written - (off_t)COPY_BYTES : 0;
+    ssize_t count = pread(file->fd, chunk, (size_t)(file->written - from), from);
+    if (count != file->written - from || end <= from)
+        return -1;
+    const char *newline = memrchr(chunk, '\n', (size_t)(end - from - 1));
+    off_t begin = newline ? from + (newline + 1 - chunk) : from;
+    *steps = steps_in(chunk + (begin - from), (size_t)(file->written - begin));
+    return newline || from == 0 ? begin : -1;
+}
+
+void tml_step_file_make_room(struct tml_step_file *file, size_t bytes)
+{
+    char *chunk = malloc(COPY_BYTES);
+    uint64_t steps = 0;
+    file->lost += steps_in(file->buffer, file->buffered) + (file->torn > 0);
+    file->buffered = 0;
+    take_back_torn(file);
+    off_t end = file->written - (off_t)bytes;
+    off_t cut = chunk && end > file->folds_end ? line_before(file, end, chunk, &steps) : -1;
+    if (cut >= file->folds_end && ftruncate(file->fd, cut) == 0) {
+        file->written = cut;
+        file->lost += steps;
+    }
+    free(chunk);
 }
 
 /* ---- Folding: the file is written anew beside the old one, then takes its place ---- */
@@ -337,8 +398,7 @@ enum traceml_status tml_step_file_close(struct tml_step_file *file)
     if (!file)
         return TRACEML_OK;
     enum traceml_status status = tml_step_file_flush(file);
-    if (file->torn > 0 && ftruncate(file->fd, file->written - (off_t)file->torn) != 0)
-        status = TRACEML_UNWRITABLE; /* readers count the cut line */
+    take_back_torn(file);
     if (close(file->fd) != 0)
         status = TRACEML_UNWRITABLE; /* a network file system may say so only now */
     for (size_t i = 0; i < file->blocks; i++)

@@ -44,11 +44,17 @@ bool tml_step_file_add_row(struct tml_step_file *file, const struct tml_step_row
 size_t tml_step_file_buffered(const struct tml_step_file *file);
 /* Lines lost so far. */
 uint64_t tml_step_file_lost(const struct tml_step_file *file);
+/* errno of the last write that failed, 0: none did. */
+int tml_step_file_error(const struct tml_step_file *file);
 /* Attempts to fold that failed (a full disk, as a rule): the old file stays, and a block later it is tried again. */
 uint64_t tml_step_file_fold_failures(const struct tml_step_file *file);
 
 /* Writes what is buffered, then folds if it is time. Error: UNWRITABLE; what was not written stays for the next try. */
 enum traceml_status tml_step_file_flush(struct tml_step_file *file);
+
+/* After a flush that failed, for one last line: gives up what is buffered, and takes whole lines back from the end of the
+ * file until `bytes` are free. Steps among them are lost, counted. */
+void tml_step_file_make_room(struct tml_step_file *file, size_t bytes);
 
 /* Flushes, closes, frees; `file` may be NULL. Error: UNWRITABLE, when lines were left; a cut one is taken back. */
 enum traceml_status tml_step_file_close(struct tml_step_file *file);

@@ -91,7 +91,7 @@ static char *document(const struct tml_analysis *analysis, const char *text, con
 static enum traceml_status render(const struct tml_analysis *analysis, const struct traceml_report_options *options,
                                   struct traceml_report *report)
 {
-    struct tml_text_style style = {.columns = options->columns, .ascii = options->ascii};
+    struct tml_text_style style = {.columns = options->columns, .ascii = options->ascii, .unsaved = options->unsaved};
     char *text = tml_report_text(analysis, &style), *card = tml_report_card(analysis, &style);
     report->json = text && card ? document(analysis, text, card) : NULL;
     free(card);

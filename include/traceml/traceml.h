@@ -142,7 +142,8 @@ struct traceml_end {
 /*
  * Stops: admits no new spans, waits at most stop_ms for pending events, joins the sampler, writes the end line, frees.
  * Handles of other threads die with it: no call on the session may be in flight or follow. `end` may be NULL.
- * Errors: UNWRITABLE when lines could not be written (the loss is counted in the report).
+ * Errors: UNWRITABLE when lines could not be written (the loss is counted in the report); errno then says why, 0 where
+ * the system did not.
  */
 TRACEML_API enum traceml_status traceml_session_close(struct traceml_session *session, const struct traceml_end *end);
 
@@ -239,6 +240,7 @@ struct traceml_report_options {
     bool ascii;             /* no character beyond ASCII in the text; default false */
     bool color;             /* ANSI colour in the text; default false */
     const char *end_reason; /* what the launcher knows of the end ("signal:SIGKILL"); NULL: what the files say */
+    bool unsaved;           /* the summary could not be written: the text names no file; default false */
 };
 
 /* Fills in the defaults. Any thread. */

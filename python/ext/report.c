@@ -31,15 +31,16 @@ static PyObject *read_report(struct core_state *state, const char *path, const s
 
 static PyObject *core_read_report(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"path", "window_steps", "columns", "ascii", "color", "end_reason", NULL};
+    static char *names[] = {"path", "window_steps", "columns", "ascii", "color", "end_reason", "unsaved", NULL};
     struct traceml_report_options options;
     traceml_report_options_init(&options);
     PyObject *path;
     unsigned long long window_steps = options.window_steps;
-    int ascii = options.ascii, color = options.color;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$KIppz:read_report", names, PyUnicode_FSConverter, &path,
-                                     &window_steps, &options.columns, &ascii, &color, &options.end_reason))
+    int ascii = options.ascii, color = options.color, unsaved = options.unsaved;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$KIppzp:read_report", names, PyUnicode_FSConverter, &path,
+                                     &window_steps, &options.columns, &ascii, &color, &options.end_reason, &unsaved))
         return NULL;
+    options.unsaved = unsaved;
     options.window_steps = window_steps;
     options.ascii = ascii;
     options.color = color;
@@ -123,9 +124,9 @@ static PyObject *core_write_comparison(PyObject *module, PyObject *args)
 
 PyMethodDef core_report_methods[] = {
     {"read_report", (PyCFunction)(void (*)(void))core_read_report, METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR(
-         "read_report(path, *, window_steps, columns, ascii, color, end_reason) -> (json, text, bad_lines)\n--\n\n"
-         "Analyse the step files of a run directory, or read one summary.")},
+     PyDoc_STR("read_report(path, *, window_steps, columns, ascii, color, end_reason, unsaved)"
+               " -> (json, text, bad_lines)\n--\n\n"
+               "Analyse the step files of a run directory, or read one summary.")},
     {"write_report", core_write_report, METH_VARARGS,
      PyDoc_STR("write_report(run_dir, json, text)\n--\n\nWrite final_summary.json and final_summary.txt.")},
     {"compare", (PyCFunction)(void (*)(void))core_compare, METH_VARARGS | METH_KEYWORDS,

@@ -6,6 +6,9 @@
  */
 #include "module.h"
 
+#include <errno.h>
+#include <string.h>
+
 static const char *const status_names[] = {
 #define TRACEML_X(name, text) #name,
     TRACEML_STATUS_LIST(TRACEML_X)
@@ -100,9 +103,11 @@ static PyObject *core_close(PyObject *module, PyObject *args, PyObject *kwargs)
         return closed(state);
     core_session_reset(state); /* first: from here on no hook calls the library */
     enum traceml_status status;
+    int error;
     Py_BEGIN_ALLOW_THREADS status = traceml_session_close(session, &end);
-    Py_END_ALLOW_THREADS if (status != TRACEML_OK) return core_raise(state, status, "");
-    Py_RETURN_NONE;
+    error = errno;
+    Py_END_ALLOW_THREADS if (status == TRACEML_OK) Py_RETURN_NONE;
+    return core_raise(state, status, status == TRACEML_UNWRITABLE && error ? strerror(error) : "");
 }
 
 /* A forked child has the parent's session in its memory, but neither its thread nor any right to its files. */

@@ -115,6 +115,7 @@ def read_report(
     ascii: bool = ...,
     color: bool = ...,
     end_reason: str | None = ...,
+    unsaved: bool = ...,
 ) -> tuple[str, str, int]: ...
 def write_report(run_dir: Any, json: str, text: str, /) -> None: ...
 def compare(

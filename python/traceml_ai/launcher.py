@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from traceml_ai import _core, terminal
+from traceml_ai import _core, report, terminal
 from traceml_ai.settings import RUN_DIR_ENV, Settings, SettingsError, note
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -119,19 +119,18 @@ def finish(run_dir: Path, status: int, settings: Settings) -> None:
     if not files:
         _say_no_step(run_dir, reason)
         return
+    not_completed = ""
     try:
         _core.run_ended(run_dir, reason)
     except _core.Error as error:
-        note(f"{run_dir / 'manifest.json'}: not completed ({error})")
+        not_completed = f"{run_dir / 'manifest.json'}: not completed ({error})"
     options: dict[str, Any] = {"end_reason": reason, "window_steps": settings.window_steps}
-    payload, text, bad_lines = _core.read_report(run_dir, **options, **terminal.file_options())
-    try:
-        _core.write_report(run_dir, payload, text)
-    except _core.Error as error:
-        note(f"{error}")
+    failure, bad_lines = report.save(run_dir, options)
+    if failure or not_completed:
+        note(failure or not_completed)
     if bad_lines:
         note(f"{bad_lines} line{'s' if bad_lines > 1 else ''} of the step files could not be read; the rest was")
-    terminal.write(_core.read_report(run_dir, **options, **terminal.report_options())[1])
+    terminal.write(_core.read_report(run_dir, **options, **terminal.report_options(), unsaved=bool(failure))[1])
 
 
 def end_reason(status: int, recorded: str | None) -> str:
@@ -162,6 +161,9 @@ def recorded_end(step_file: Path) -> str | None:
 
 
 def _say_no_step(run_dir: Path, reason: str) -> None:
+    if not run_dir.is_dir():
+        note(f"{run_dir} is gone, and with it the steps that were recorded in it")
+        return
     with contextlib.suppress(OSError):
         run_dir.rmdir()  # made by us and still empty
     if reason in ("finished", "exit:0"):

@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any
 
-from traceml_ai import _core, job, process, terminal
+from traceml_ai import _core, job, process, report, terminal
 from traceml_ai.init_config import DISABLED, TraceMLInitConfig, from_arguments
 from traceml_ai.observed import Observed
 from traceml_ai.settings import PATCHES, RUN_DIR_ENV, Settings, note, resolve
@@ -26,6 +26,7 @@ HOOKS = {
 }
 FREE_NAMES_TRIED = 1000
 SETTLE_MS = 100
+GONE = "the directory is gone, and with it the steps that were recorded in it"
 
 
 class _Run:
@@ -310,12 +311,17 @@ def _finish(run: _Run, reason: str, ends: bool = False) -> None:
     run.run_dir = _core.run_dir()  # another run may have taken the name before our first step was written
     _leave_the_launcher(run)
     run.observed.publish()
+    failure = ""
     try:
         _core.close(reason, json.dumps(_run_section(run)))
     except _core.Error as error:
-        note(f"{run.run_dir}: {error}")
+        failure = str(error)
     if run.rank == 0 and not run.launched:
-        _report(run, steps, reason, ends)
+        failure = _report(run, steps, reason, ends) or failure
+    elif run.launched:
+        failure = ""  # the launcher will say the same
+    if failure:
+        note(failure if run.run_dir in failure else f"{run.run_dir}: {failure}")
 
 
 def _leave_the_launcher(run: _Run) -> None:
@@ -340,24 +346,27 @@ def _run_section(run: _Run) -> dict[str, Any]:
     return section
 
 
-def _report(run: _Run, steps: int, reason: str, ends: bool) -> None:
-    """Write and print the report of a plain ``python`` run; at the interpreter's end it is printed after that."""
+def _report(run: _Run, steps: int, reason: str, ends: bool) -> str:
+    """Write and print the report of a plain ``python`` run; at the interpreter's end it is printed after that.
+
+    Return what went wrong on the way, "" for nothing.
+    """
     if not os.path.isdir(run.run_dir):
         if steps == 0 and reason == "finished" and not process.is_helper():
             _note_no_step(ends)
-        return
+        return GONE if steps > 0 else ""
     if run.shared and reason == "finished":
         job.wait_for_ranks(run.run_dir, job.world_size())
     try:
-        options = {"window_steps": run.settings.window_steps}
-        payload, text, _ = _core.read_report(run.run_dir, **options, **terminal.file_options())
-        _core.write_report(run.run_dir, payload, text)
+        options: dict[str, Any] = {"window_steps": run.settings.window_steps}
+        failure = report.save(run.run_dir, options)[0]
         options |= terminal.report_options()
-        text = _core.read_report(run.run_dir, **options)[1]
-        if not (ends and reason == "finished" and _print_at_exit(run.run_dir, text, options)):
+        text = _core.read_report(run.run_dir, **options, unsaved=bool(failure))[1]
+        if failure or not (ends and reason == "finished" and _print_at_exit(run.run_dir, text, options)):
             terminal.write(text)
     except _core.Error as error:
-        note(f"{run.run_dir}: {error}")
+        return str(error)
+    return failure
 
 
 def _note_no_step(ends: bool) -> None:

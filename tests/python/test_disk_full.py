@@ -12,6 +12,8 @@ from conftest import Ran, Run, Script, only_run
 Scripts = Callable[..., Script]
 Command = Callable[..., Ran]
 
+STEPS = 500
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
@@ -25,23 +27,47 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
-def test_the_script_ends_as_it_would_have(script: Scripts, command: Command, small_disk: Path) -> None:
+@pytest.mark.parametrize("launched", [False, True])
+def test_the_script_ends_as_it_would_have_and_the_loss_is_counted(
+    script: Scripts, command: Command, small_disk: Path, launched: bool
+) -> None:
     body = f"""
 traceml.init(logs_dir={str(small_disk)!r})
 for _ in range(5):
-    steps(100)
-    time.sleep(0.7)
+    steps({STEPS // 5})
+    time.sleep(0.2)
 print("the user")
 sys.exit(4)
 """
-    ran = script(body)()
+    ran = script(body)(launched, *(("--logs-dir", str(small_disk)) if launched else ()))
     assert ran.code == 4
     assert "the user" in ran.out
-    assert [line for line in ran.err.splitlines() if not line.startswith("traceml: ")] == []
-    assert 1 <= ran.err.count("traceml: ") <= 2, ran.err
+    assert ran.out.count("TraceML   train") == 1
+    assert "final_summary.json" not in ran.out
     run = Run(only_run(small_disk))
-    good = [line for line in (run.run_dir / "steps-rank00000.jsonl").read_text().splitlines() if line.endswith("}")]
-    assert len(good) > 10
+    kept = len(run.completed)
+    assert 10 < kept < STEPS
+    assert ran.err.count("\n") == 1, ran.err
+    assert "No space left on device" in ran.err
+    assert f"{STEPS - kept} steps could not be written" in ran.err
+    assert run.end["losses"]["unwritten"] == STEPS - kept
     viewed = command("view", str(run.run_dir))
     assert viewed.code == 0, viewed.err
-    assert "TraceML   train" in viewed.out
+    assert f"{STEPS - kept} step lines that could not be written" in " ".join(viewed.out.split())
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_a_directory_that_was_removed_is_told_as_such(script: Scripts, launched: bool) -> None:
+    body = """
+import pathlib, shutil
+traceml.init(logs_dir="logs")
+steps(5)
+traceml.summary()
+for run in pathlib.Path("logs").iterdir():
+    shutil.rmtree(run)
+steps(5)
+"""
+    ran = script(body)(launched)
+    assert ran.code == 0
+    assert ran.err.count("\n") == 1, ran.err
+    assert "is gone" in ran.err
