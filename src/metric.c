@@ -24,6 +24,9 @@ static const char *const coverage_keys[] = {
 /* Phases that every step has: one without them lost its instrumentation. */
 #define REQUIRED (TML_BIT_FORWARD | TML_BIT_BACKWARD)
 
+/* The GPU's ledger closes without them when they run beside the step's stream. */
+#define NOT_NEEDED_ON_GPU (TML_BIT_H2D | TML_OCCASIONAL_PHASES)
+
 const char *tml_availability_key(enum tml_availability availability)
 {
     return availability_keys[availability];
@@ -152,13 +155,17 @@ static struct tml_sample cell_sample(const struct tml_step_row *row, enum tml_cl
     int64_t ns = form == TML_METRIC_INCLUSIVE ? cell->inclusive_ns[clock] : cell->exclusive_ns[clock];
     if (ns == TML_NS_NONE && cell->other_count >= cell->count)
         return sample(TML_SAMPLE_OUTSIDE, TML_REASON_OTHER_THREAD, (int)phase);
+    bool beside = clock == TML_CLOCK_GPU && row->beside[region][phase].count > 0;
+    if (ns == TML_NS_NONE && beside && (NOT_NEEDED_ON_GPU & (1u << phase)))
+        return sample(TML_SAMPLE_OUTSIDE, TML_REASON_OTHER_STREAM, (int)phase);
     if (ns == TML_NS_NONE && clock == TML_CLOCK_GPU)
         return no_device_time(row, instruments, (int)phase);
     if (ns == TML_NS_NONE)
         return sample(TML_SAMPLE_MISSING, TML_REASON_RECORDS_LOST, (int)phase);
     struct tml_sample found = value(ns);
-    found.partial = whole && row->cell[TML_REGION_PRE][phase].count > 0;
-    found.reason = found.partial ? TML_REASON_PRE_STEP : TML_REASON_NONE;
+    bool before = whole && row->cell[TML_REGION_PRE][phase].count > 0;
+    found.partial = before || beside;
+    found.reason = before ? TML_REASON_PRE_STEP : beside ? TML_REASON_OTHER_STREAM : TML_REASON_NONE;
     return found;
 }
 

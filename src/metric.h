@@ -108,6 +108,9 @@ extern const struct tml_metric_spec tml_metrics[TML_METRIC_COUNT];
  *   parts add up; a window that has none inside is `outside_window`, with null.
  * - Copies that somebody bracketed by hand say where they are; of others nothing is known without the observer. So there
  *   is their time, with coverage unknown, and never a zero.
+ * - Spans on another stream than the step's are in no time of the GPU clock. Where all of a phase are (H2D, evaluation,
+ *   checkpoint, own spans; the others make the step incomplete there), it is `outside_window` with `other_stream`; where
+ *   some are, `partial`. How long they took stands beside the value.
  * - A step that lost records has no zeros; what was measured in it counts. With more than 5 % of such steps the metric is
  *   unavailable, whatever was measured.
  */
@@ -138,6 +141,12 @@ enum tml_coverage {
 const char *tml_availability_key(enum tml_availability availability);
 const char *tml_coverage_key(enum tml_coverage coverage);
 
+/* Spans on other streams than the step's, where the metric looks: not in its value on the GPU clock. */
+struct tml_beside_mean {
+    uint64_t count;
+    int64_t device_ns, overlap_ns; /* as in a row, a step of all; TML_NS_NONE where one of them has no device time */
+};
+
 struct tml_metric_status {
     int64_t value_ns; /* mean over the observed steps, of a lead the median; TML_NS_NONE: null */
     enum tml_availability availability;
@@ -146,6 +155,7 @@ struct tml_metric_status {
     int phase; /* that the reason is about; -1: none in particular */
     uint64_t steps_observed, steps_expected;
     uint64_t occurrences[TML_REGIONS]; /* of the phases that the metric is about */
+    struct tml_beside_mean beside;
 };
 
 /* True when a rule may stand on it: it has a value, seen in at least 95 % of the steps. */
@@ -194,7 +204,10 @@ struct tml_tally {
     enum tml_reason outside_reason, partial_reason;
     int missing_phase[TML_REASON_COUNT]; /* + 1; the lowest */
     uint64_t occurrences[TML_REGIONS];
-    bool by_hand; /* known from copies that somebody bracketed, others unseen */
+    uint64_t beside_count;
+    int64_t beside_ns, beside_overlap_ns;
+    uint64_t beside_untimed; /* cells with some that have no device time */
+    bool by_hand;            /* known from copies that somebody bracketed, others unseen */
 };
 
 void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct tml_step_row *row,

@@ -31,6 +31,33 @@ static void count_occurrences(struct tml_tally *tally, const struct tml_metric_s
             tally->occurrences[region] += occurrences_of(row, region, (unsigned)__builtin_ctz(phases), instruments);
 }
 
+static void count_beside(struct tml_tally *tally, const struct tml_metric_spec *spec, const struct tml_step_row *row)
+{
+    const uint32_t looks_at[TML_REGIONS] = {spec->pre, spec->in};
+    for (unsigned region = 0; region < TML_REGIONS && !spec->terms; region++)
+        for (uint32_t phases = looks_at[region]; phases; phases &= phases - 1) {
+            const struct tml_beside *beside = &row->beside[region][__builtin_ctz(phases)];
+            if (beside->count == 0)
+                continue;
+            tally->beside_count += beside->count;
+            tally->beside_untimed += beside->device_ns == TML_NS_NONE;
+            if (beside->device_ns == TML_NS_NONE)
+                continue;
+            tally->beside_ns = tml_ns_add(tally->beside_ns, beside->device_ns);
+            tally->beside_overlap_ns = tml_ns_add(tally->beside_overlap_ns, beside->overlap_ns);
+        }
+}
+
+static struct tml_beside_mean beside_mean(const struct tml_tally *tally)
+{
+    bool timed = tally->beside_count > 0 && tally->beside_untimed == 0;
+    return (struct tml_beside_mean){
+        .count = tally->beside_count,
+        .device_ns = timed ? tml_ns_mean(tally->beside_ns, tally->steps) : TML_NS_NONE,
+        .overlap_ns = timed ? tml_ns_mean(tally->beside_overlap_ns, tally->steps) : TML_NS_NONE,
+    };
+}
+
 /* The step's own record and the one before it give these, whatever else was lost. */
 static bool needs_all_records(const struct tml_metric_spec *spec)
 {
@@ -51,6 +78,7 @@ void tml_tally_add(struct tml_tally *tally, enum tml_metric metric, const struct
     tally->state[sample->state]++;
     tally->sum_ns = tml_ns_add(tally->sum_ns, sample->ns);
     count_occurrences(tally, spec, row, instruments);
+    count_beside(tally, spec, row);
     if (sample->state == TML_SAMPLE_MISSING) {
         tally->missing[sample->reason]++;
         tally->missing_phase[sample->reason] = lower_phase(tally->missing_phase[sample->reason], sample->phase + 1);
@@ -86,6 +114,10 @@ void tml_tally_merge(struct tml_tally *tally, const struct tml_tally *more)
     tally->partial_reason = lower(tally->partial_reason, more->partial_reason);
     for (unsigned region = 0; region < TML_REGIONS; region++)
         tally->occurrences[region] += more->occurrences[region];
+    tally->beside_count += more->beside_count;
+    tally->beside_ns = tml_ns_add(tally->beside_ns, more->beside_ns);
+    tally->beside_overlap_ns = tml_ns_add(tally->beside_overlap_ns, more->beside_overlap_ns);
+    tally->beside_untimed += more->beside_untimed;
     tally->by_hand = tally->by_hand || more->by_hand;
 }
 
@@ -148,6 +180,7 @@ struct tml_metric_status tml_tally_status(const struct tml_tally *tally)
         .steps_observed = seen,
         .steps_expected = tally->steps,
         .occurrences = {tally->occurrences[TML_REGION_PRE], tally->occurrences[TML_REGION_IN]},
+        .beside = beside_mean(tally),
     };
     if (tally->steps == 0) {
         status.availability = TML_UNAVAILABLE;

@@ -141,6 +141,24 @@ static void note_copies(struct tml_text *note, const struct tree *tree)
                observed ? "copies" : "spans");
 }
 
+/* A sum leaves it to its parts. */
+static void note_beside(struct tml_text *note, const struct tree *tree, enum tml_metric metric,
+                        const struct tml_metric_status *status)
+{
+    uint32_t phases = tml_metrics[metric].pre | tml_metrics[metric].in;
+    if (status->beside.count == 0 || (phases & (phases - 1)))
+        return;
+    if (status->beside.device_ns == TML_NS_NONE) {
+        separate(note);
+        tml_text_add(note, "some on another stream or device, without a time");
+        return;
+    }
+    char overlap[TML_TEXT_MS_BYTES];
+    tml_text_format_ms(overlap, status->beside.overlap_ns, tree->decimals);
+    note_ms(note, tree, "on another stream ", status->beside.device_ns);
+    tml_text_printf(note, " a step, %s ms of it beside the step's work", overlap);
+}
+
 static void note_null(struct tml_text *note, const struct tree *tree, enum tml_metric metric,
                       const struct tml_metric_status *status)
 {
@@ -155,6 +173,10 @@ static void note_null(struct tml_text *note, const struct tree *tree, enum tml_m
         note_ms(note, tree, "pre-step: ", pre->median.value_ns);
         tml_text_add(note, " in ");
         note_copies(note, tree);
+        return;
+    }
+    if (status->coverage == TML_COVERAGE_OUTSIDE_WINDOW && status->reason == TML_REASON_OTHER_STREAM) {
+        note_beside(note, tree, metric, status);
         return;
     }
     if (status->coverage == TML_COVERAGE_OUTSIDE_WINDOW)
@@ -235,6 +257,7 @@ static void note_row(struct tree *tree, struct tree_row *row)
         return;
     }
     note_state(&row->note, row->metric, &its->status);
+    note_beside(&row->note, tree, row->metric, &its->status);
     if (row->metric == TML_METRIC_INPUT_WAIT && tree->analysis->window.clock == TML_CLOCK_GPU &&
         over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->median.value_ns != TML_NS_NONE)
         note_ms(&row->note, tree, "fetch on the host ", over(tree, TML_METRIC_DATALOADER_FETCH_CPU)->median.value_ns);

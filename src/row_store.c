@@ -24,6 +24,12 @@ static bool each_of_cell(struct tml_row_cell_columns *cell, size_t rows, visit_c
     return ok;
 }
 
+static bool each_of_beside(struct tml_row_beside_columns *beside, size_t rows, visit_column *visit)
+{
+    return visit(&beside->count, rows, sizeof(uint32_t)) && visit(&beside->device, rows, sizeof(int64_t)) &&
+           visit(&beside->overlap, rows, sizeof(int64_t));
+}
+
 static bool each_column(struct tml_row_store *store, size_t rows, visit_column *visit)
 {
     bool ok = true;
@@ -31,7 +37,7 @@ static bool each_column(struct tml_row_store *store, size_t rows, visit_column *
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             ok = ok && visit(&store->term[clock][term], rows, sizeof(int64_t));
     for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        ok = ok && each_of_cell(&store->cell[i], rows, visit);
+        ok = ok && each_of_cell(&store->cell[i], rows, visit) && each_of_beside(&store->beside[i], rows, visit);
     for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
         ok = ok && each_of_cell(&store->own[i], rows, visit);
     for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
@@ -176,10 +182,23 @@ static bool set_cell(struct tml_row_store *store, struct tml_row_cell_columns *c
     return ok;
 }
 
+static bool set_beside(struct tml_row_store *store, struct tml_row_beside_columns *columns, size_t slot,
+                       const struct tml_beside *beside)
+{
+    return set_count(store, &columns->count, slot, beside->count) &&
+           set_time(store, &columns->device, slot, beside->device_ns) &&
+           set_time(store, &columns->overlap, slot, beside->overlap_ns);
+}
+
 /* Cells in one row of numbers, as the columns stand. */
 static const struct tml_cell *phase_cell(const struct tml_step_row *row, unsigned index)
 {
     return &row->cell[index / TRACEML_PHASE_COUNT][index % TRACEML_PHASE_COUNT];
+}
+
+static const struct tml_beside *beside_of(const struct tml_step_row *row, unsigned index)
+{
+    return &row->beside[index / TRACEML_PHASE_COUNT][index % TRACEML_PHASE_COUNT];
 }
 
 static const struct tml_cell *own_cell(const struct tml_step_row *row, unsigned index)
@@ -213,7 +232,8 @@ static bool set_row(struct tml_row_store *store, size_t slot, const struct tml_s
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             ok = ok && set_time(store, &store->term[clock][term], slot, row->term_ns[clock][term]);
     for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        ok = ok && set_cell(store, &store->cell[i], slot, phase_cell(row, i));
+        ok = ok && set_cell(store, &store->cell[i], slot, phase_cell(row, i)) &&
+             set_beside(store, &store->beside[i], slot, beside_of(row, i));
     store->has_own = store->has_own || has_own(row);
     for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
         ok = ok && set_cell(store, &store->own[i], slot, own_cell(row, i));
@@ -246,6 +266,14 @@ static bool accepts_cell(const struct tml_cell *cell)
     return ok;
 }
 
+static bool accepts_beside(const struct tml_beside *beside, const struct tml_cell *cell)
+{
+    bool timed = beside->device_ns != TML_NS_NONE;
+    return beside->count <= cell->count - cell->other_count && in_limits(beside->device_ns, 0) &&
+           in_limits(beside->overlap_ns, 0) && timed == (beside->overlap_ns != TML_NS_NONE) &&
+           (!timed || (beside->count > 0 && beside->overlap_ns <= beside->device_ns));
+}
+
 /* A lead below zero is one within its error. */
 static bool accepts_lead(const struct tml_device_lead *lead)
 {
@@ -261,7 +289,7 @@ bool tml_row_store_accepts(const struct tml_step_row *row)
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         ok = ok && accepts_terms(row->term_ns[clock]);
     for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        ok = ok && accepts_cell(phase_cell(row, i));
+        ok = ok && accepts_cell(phase_cell(row, i)) && accepts_beside(beside_of(row, i), phase_cell(row, i));
     for (unsigned i = 0; has_own(row) && i < TML_ROW_OWN_CELLS; i++)
         ok = ok && accepts_cell(own_cell(row, i));
     return ok;
@@ -299,6 +327,13 @@ static void get_cell(const struct tml_row_cell_columns *columns, size_t slot, st
     }
 }
 
+static void get_beside(const struct tml_row_beside_columns *columns, size_t slot, struct tml_beside *beside)
+{
+    beside->count = get_count(&columns->count, slot);
+    beside->device_ns = get_time(&columns->device, slot);
+    beside->overlap_ns = get_time(&columns->overlap, slot);
+}
+
 void tml_row_store_get(const struct tml_row_store *store, size_t index, struct tml_step_row *row)
 {
     size_t slot = slot_of(store, index);
@@ -313,8 +348,11 @@ void tml_row_store_get(const struct tml_row_store *store, size_t index, struct t
     for (unsigned clock = 0; clock < TML_CLOCKS; clock++)
         for (unsigned term = 0; term < TML_TERM_COUNT; term++)
             row->term_ns[clock][term] = get_time(&store->term[clock][term], slot);
-    for (unsigned i = 0; i < TML_ROW_CELLS; i++)
-        get_cell(&store->cell[i], slot, &row->cell[i / TRACEML_PHASE_COUNT][i % TRACEML_PHASE_COUNT]);
+    for (unsigned i = 0; i < TML_ROW_CELLS; i++) {
+        unsigned region = i / TRACEML_PHASE_COUNT, phase = i % TRACEML_PHASE_COUNT;
+        get_cell(&store->cell[i], slot, &row->cell[region][phase]);
+        get_beside(&store->beside[i], slot, &row->beside[region][phase]);
+    }
     for (unsigned i = 0; store->has_own && i < TML_ROW_OWN_CELLS; i++)
         get_cell(&store->own[i], slot, &row->own[i / TML_SPAN_NAMES][i % TML_SPAN_NAMES]);
     row->lead = (struct tml_device_lead){.error_ns = get_time(&store->lead_error, slot),

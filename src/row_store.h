@@ -39,6 +39,10 @@ struct tml_row_cell_columns {
     struct tml_row_column exclusive[TML_CLOCKS], inclusive[TML_CLOCKS];
 };
 
+struct tml_row_beside_columns {
+    struct tml_row_column count, device, overlap;
+};
+
 struct tml_row_store {
     size_t limit;     /* rows kept: the latest ones */
     size_t allocated; /* rows there is room for, doubling up to the limit */
@@ -49,6 +53,7 @@ struct tml_row_store {
     uint8_t *gpu_complete, *gpu_reason;
     struct tml_row_column term[TML_CLOCKS][TML_TERM_COUNT];
     struct tml_row_cell_columns cell[TML_ROW_CELLS];
+    struct tml_row_beside_columns beside[TML_ROW_CELLS];
     struct tml_row_cell_columns own[TML_ROW_OWN_CELLS];
     bool has_own; /* most runs have no spans of their own: nothing is looked up for them */
     struct tml_row_column lead[TML_BOUNDARY_COUNT], lead_error;

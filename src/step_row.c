@@ -64,6 +64,8 @@ void tml_step_row_clear(struct tml_step_row *row)
     for (unsigned region = 0; region < TML_REGIONS; region++) {
         clear_cells(row->cell[region], TRACEML_PHASE_COUNT);
         clear_cells(row->own[region], TML_SPAN_NAMES);
+        for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
+            row->beside[region][phase] = (struct tml_beside){0, TML_NS_NONE, TML_NS_NONE};
     }
     row->lead.error_ns = TML_NS_NONE;
     for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
@@ -110,7 +112,7 @@ static void write_clocks(struct tml_json_writer *writer, const struct tml_step_r
 }
 
 static void write_cell(struct tml_json_writer *writer, const char *key, const struct tml_cell *cell,
-                       const struct tml_cell *own);
+                       const struct tml_beside *beside, const struct tml_cell *own);
 
 static void write_own(struct tml_json_writer *writer, const struct tml_cell *own)
 {
@@ -121,15 +123,24 @@ static void write_own(struct tml_json_writer *writer, const struct tml_cell *own
         if (!open)
             tml_json_begin_object(writer, OWN_KEY);
         open = true;
-        write_cell(writer, tml_span_name_text(&tml_span_names, name), &own[name], NULL);
+        write_cell(writer, tml_span_name_text(&tml_span_names, name), &own[name], NULL, NULL);
     }
     if (open)
         tml_json_end_object(writer);
 }
 
+static void write_beside(struct tml_json_writer *writer, const struct tml_beside *beside)
+{
+    tml_json_begin_object(writer, TML_BESIDE_KEY);
+    tml_json_write_uint(writer, "count", beside->count);
+    tml_json_write_ns_as_ms(writer, TML_BESIDE_DEVICE_KEY, beside->device_ns);
+    tml_json_write_ns_as_ms(writer, TML_BESIDE_OVERLAP_KEY, beside->overlap_ns);
+    tml_json_end_object(writer);
+}
+
 /* `own`: the cell is that of all own spans, these are those of each name. */
 static void write_cell(struct tml_json_writer *writer, const char *key, const struct tml_cell *cell,
-                       const struct tml_cell *own)
+                       const struct tml_beside *beside, const struct tml_cell *own)
 {
     tml_json_begin_object(writer, key);
     tml_json_write_uint(writer, "count", cell->count);
@@ -140,14 +151,16 @@ static void write_cell(struct tml_json_writer *writer, const char *key, const st
             tml_json_write_ns_as_ms(writer, cell_keys[clock][1], cell->inclusive_ns[clock]);
     if (cell->other_count > 0)
         tml_json_write_uint(writer, "other", cell->other_count);
+    if (beside && beside->count > 0)
+        write_beside(writer, beside);
     if (own)
         write_own(writer, own);
     tml_json_end_object(writer);
 }
 
-static void write_region(struct tml_json_writer *writer, unsigned region, const struct tml_cell *cells,
-                         const struct tml_cell *own)
+static void write_region(struct tml_json_writer *writer, unsigned region, const struct tml_step_row *row)
 {
+    const struct tml_cell *cells = row->cell[region];
     bool open = false;
     for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
         if (cells[phase].count == 0)
@@ -155,7 +168,8 @@ static void write_region(struct tml_json_writer *writer, unsigned region, const 
         if (!open)
             tml_json_begin_object(writer, region_keys[region]);
         open = true;
-        write_cell(writer, tml_phase_key(phase), &cells[phase], phase == TRACEML_PHASE_USER ? own : NULL);
+        write_cell(writer, tml_phase_key(phase), &cells[phase], &row->beside[region][phase],
+                   phase == TRACEML_PHASE_USER ? row->own[region] : NULL);
     }
     if (open)
         tml_json_end_object(writer);
@@ -191,7 +205,7 @@ size_t tml_step_row_write(const struct tml_step_row *row, char *line, size_t byt
     write_flags(&writer, row->flags);
     write_clocks(&writer, row);
     for (unsigned region = 0; region < TML_REGIONS; region++)
-        write_region(&writer, region, row->cell[region], row->own[region]);
+        write_region(&writer, region, row);
     write_lead(&writer, &row->lead);
     tml_json_end_object(&writer);
     if (writer.failed)
@@ -292,14 +306,23 @@ static bool read_cell(const struct tml_json *object, struct tml_cell *cell)
     return good;
 }
 
-static bool read_region(const struct tml_json *line, unsigned region, struct tml_cell *cells)
+static bool read_beside(const struct tml_json *cell, struct tml_beside *beside)
+{
+    const struct tml_json *object = tml_json_get(cell, TML_BESIDE_KEY);
+    return !object || (tml_json_is_object(object) && read_uint32(object, "count", &beside->count) &&
+                       read_ns(object, TML_BESIDE_DEVICE_KEY, &beside->device_ns) &&
+                       read_ns(object, TML_BESIDE_OVERLAP_KEY, &beside->overlap_ns));
+}
+
+static bool read_region(const struct tml_json *line, unsigned region, struct tml_step_row *row)
 {
     const struct tml_json *object = tml_json_get(line, region_keys[region]);
     if (object && !tml_json_is_object(object))
         return false;
     for (const struct tml_json *child = tml_json_first(object); child; child = tml_json_next(child)) {
         int phase = tml_phase_from_key(tml_json_key(child));
-        if (phase >= 0 && !read_cell(child, &cells[phase]))
+        if (phase >= 0 &&
+            !(read_cell(child, &row->cell[region][phase]) && read_beside(child, &row->beside[region][phase])))
             return false;
     }
     return true;
@@ -324,8 +347,8 @@ bool tml_step_row_read(const struct tml_json *value, struct tml_step_row *row)
            tml_json_uint(tml_json_get(value, "iteration"), &row->iteration) && tml_json_get(value, "end_ms") &&
            read_ns(value, "end_ms", &row->end_ns) && read_epoch(value, &row->epoch) &&
            read_uint32(value, "microbatches", &row->microbatches) && read_flags(value, &row->flags) &&
-           read_clocks(value, row) && read_region(value, TML_REGION_PRE, row->cell[TML_REGION_PRE]) &&
-           read_region(value, TML_REGION_IN, row->cell[TML_REGION_IN]) && read_lead(value, &row->lead);
+           read_clocks(value, row) && read_region(value, TML_REGION_PRE, row) &&
+           read_region(value, TML_REGION_IN, row) && read_lead(value, &row->lead);
 }
 
 /* ---- Names: in a file they are a text, in a row a number ---- */

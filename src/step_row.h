@@ -84,6 +84,14 @@ struct tml_cell {
     int64_t inclusive_ns[TML_CLOCKS]; /* with them; same-phase nesting counted once */
 };
 
+/* Of one cell, the spans of the step's thread on other streams than the step's: its GPU times above are without them. */
+struct tml_beside {
+    uint32_t count;
+    /* The union of their intervals, and of that what ran while the step's stream was in a span of this iteration or still
+     * at an earlier one. TML_NS_NONE where one of them has no device time (of another device none has). */
+    int64_t device_ns, overlap_ns;
+};
+
 struct tml_step_row {
     uint64_t step;         /* number among completed steps, from 1; an aborted one has the number it would have had */
     uint64_t iteration;    /* number among all, aborted ones too, from 1 */
@@ -95,18 +103,23 @@ struct tml_step_row {
     enum tml_reason gpu_reason; /* else: why not */
     int64_t term_ns[TML_CLOCKS][TML_TERM_COUNT];
     struct tml_cell cell[TML_REGIONS][TRACEML_PHASE_COUNT];
+    struct tml_beside beside[TML_REGIONS][TRACEML_PHASE_COUNT];
     struct tml_cell own[TML_REGIONS][TML_SPAN_NAMES]; /* of the USER cells above, by the name's number */
     struct tml_device_lead lead;
 };
 
 /* Room for the longest line that tml_step_row_write() makes: every phase and name in both regions, the longest numbers.
  * A usual line has 580 bytes on one clock and 850 on both. */
-#define TML_STEP_LINE_BYTES 15360
+#define TML_STEP_LINE_BYTES 17408
 
 /* The words of a line: the one place where they stand. */
 const char *tml_region_key(enum tml_region region);
 const char *tml_term_key(enum tml_term term);
 const char *tml_cell_key(enum tml_clock clock, bool inclusive); /* "cpu_ms", "gpu_inclusive_ms", ... */
+
+#define TML_BESIDE_KEY "other_stream"
+#define TML_BESIDE_DEVICE_KEY "gpu_ms"
+#define TML_BESIDE_OVERLAP_KEY "overlap_ms"
 
 const char *tml_boundary_key(enum tml_boundary boundary);
 const char *tml_boundary_words(enum tml_boundary boundary);

@@ -159,7 +159,15 @@ static bool take_clocks(struct scan *scan, struct tml_step_row *row)
     return true;
 }
 
-static bool take_cell(struct scan *scan, struct tml_cell *cell)
+static bool take_beside(struct scan *scan, struct tml_beside *beside)
+{
+    return !take_next_key(scan, TML_BESIDE_KEY) ||
+           (take(scan, "{") && take_key(scan, "count") && take_uint32(scan, &beside->count) &&
+            take_next_key(scan, TML_BESIDE_DEVICE_KEY) && take_ms(scan, &beside->device_ns) &&
+            take_next_key(scan, TML_BESIDE_OVERLAP_KEY) && take_ms(scan, &beside->overlap_ns) && take(scan, "}"));
+}
+
+static bool take_cell(struct scan *scan, struct tml_cell *cell, struct tml_beside *beside)
 {
     if (!take(scan, "{") || !take_key(scan, "count") || !take_uint32(scan, &cell->count))
         return false;
@@ -175,10 +183,10 @@ static bool take_cell(struct scan *scan, struct tml_cell *cell)
             return false;
     if (take_next_key(scan, "other") && !take_uint32(scan, &cell->other_count))
         return false;
-    return take(scan, "}");
+    return take_beside(scan, beside) && take(scan, "}");
 }
 
-static bool take_region(struct scan *scan, enum tml_region region, struct tml_cell *cells)
+static bool take_region(struct scan *scan, enum tml_region region, struct tml_step_row *row)
 {
     char word[WORD_BYTES];
     uint32_t taken = 0;
@@ -188,7 +196,8 @@ static bool take_region(struct scan *scan, enum tml_region region, struct tml_ce
         return false;
     do {
         int phase = take_word(scan, word) && take(scan, ":") ? tml_phase_from_key(word) : -1;
-        if (phase < 0 || (taken & (1u << phase)) || !take_cell(scan, &cells[phase]))
+        if (phase < 0 || (taken & (1u << phase)) ||
+            !take_cell(scan, &row->cell[region][phase], &row->beside[region][phase]))
             return false;
         taken |= 1u << phase;
     } while (take(scan, ","));
@@ -241,7 +250,6 @@ bool tml_step_scan(const char *line, size_t bytes, struct tml_step_row *row)
     struct scan scan = {line, line + bytes};
     tml_step_row_clear(row);
     return take_head(&scan, row) && take_flags(&scan, &row->flags) && take_clocks(&scan, row) &&
-           take_region(&scan, TML_REGION_PRE, row->cell[TML_REGION_PRE]) &&
-           take_region(&scan, TML_REGION_IN, row->cell[TML_REGION_IN]) && take_lead(&scan, &row->lead) &&
-           take(&scan, "}") && scan.at == scan.end;
+           take_region(&scan, TML_REGION_PRE, row) && take_region(&scan, TML_REGION_IN, row) &&
+           take_lead(&scan, &row->lead) && take(&scan, "}") && scan.at == scan.end;
 }

@@ -117,6 +117,19 @@ static inline bool tml_table_span_same_stream(const struct tml_table_span *a, co
            ((uintptr_t)a->record.stream != TML_PER_THREAD_STREAM || tml_table_span_same_thread(a, b));
 }
 
+/* Of the step's thread, with work on another stream. */
+static inline bool tml_table_span_beside(const struct tml_table_span *step, const struct tml_table_span *span)
+{
+    return step->record.device >= 0 && span->record.device >= 0 && tml_table_span_same_thread(step, span) &&
+           !tml_table_span_same_stream(step, span);
+}
+
+static inline enum tml_region tml_table_span_region(const struct tml_table_span *step,
+                                                    const struct tml_table_span *span)
+{
+    return span->record.begin_ns >= step->record.begin_ns ? TML_REGION_IN : TML_REGION_PRE;
+}
+
 static inline bool tml_table_span_resolved(const struct tml_table_span *span)
 {
     return span->begin_device_ns != TML_NS_NONE && span->end_device_ns != TML_NS_NONE;
@@ -127,6 +140,9 @@ void tml_step_table_fill_lead(struct tml_step_table *table, const struct tml_tab
 /* Where the device line stands against the host's, at one end of a span that has device times; TML_NS_NONE: not known. */
 int64_t tml_step_table_lead_ns(const struct tml_step_table *table, const struct tml_table_span *span,
                                enum tml_cost_half half);
+/* Fills what the row says of spans on other streams. `begin_ns`: where the iteration begins; TML_NS_NONE: not known. */
+void tml_step_table_fill_beside(struct tml_step_table *table, const struct tml_table_row *row, int64_t begin_ns,
+                                struct tml_step_row *out);
 void tml_step_table_give_back(const struct tml_table_event *event);
 bool tml_step_table_try_resolve(struct tml_step_table *table, struct tml_table_row *row, bool give_up);
 void tml_step_table_fill(struct tml_step_table *table, struct tml_table_row *row, struct tml_step_row *out);

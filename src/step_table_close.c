@@ -23,16 +23,11 @@ static int64_t iteration_begin_device_ns(const struct tml_step_table *table, con
 
 /* ---- Row ---- */
 
-static bool in_step(const struct tml_record *step, const struct tml_record *span)
-{
-    return span->begin_ns >= step->begin_ns;
-}
-
 /* A fetch before the step, on its thread. */
 static bool is_pre_step_fetch(const struct tml_table_span *step, const struct tml_table_span *span)
 {
-    return span->record.phase == TRACEML_PHASE_DATALOADER_FETCH && !in_step(&step->record, &span->record) &&
-           tml_table_span_same_thread(step, span);
+    return span->record.phase == TRACEML_PHASE_DATALOADER_FETCH &&
+           tml_table_span_region(step, span) == TML_REGION_PRE && tml_table_span_same_thread(step, span);
 }
 
 /* Gradients are off or an evaluation is around it: it feeds a validation and no step. (Its time is not called evaluation
@@ -150,7 +145,7 @@ static enum tml_reason missing_on_gpu(const struct tml_record *step, const struc
 
 static void count(struct tml_step_row *out, const struct tml_table_span *step, const struct tml_table_span *span)
 {
-    enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
+    enum tml_region region = tml_table_span_region(step, span);
     struct tml_cell *cell = &out->cell[region][span->record.phase];
     bool elsewhere = !tml_table_span_same_thread(step, span);
     if (is_skipped(&span->record)) {
@@ -159,6 +154,7 @@ static void count(struct tml_step_row *out, const struct tml_table_span *step, c
     }
     cell->count++;
     cell->other_count += elsewhere;
+    out->beside[region][span->record.phase].count += tml_table_span_beside(step, span);
     if (span->record.phase == TRACEML_PHASE_USER) {
         out->own[region][span->record.name].count++;
         out->own[region][span->record.name].other_count += elsewhere;
@@ -211,7 +207,8 @@ static void take_ledger(struct tml_step_row *out, const struct tml_ledger *ledge
         }
 }
 
-/* A cell stands on the GPU clock only when each of its spans does: a sum with a hole is no sum. */
+/* A cell stands on the GPU clock only when each of its spans on the step's stream does: a sum with a hole is no sum. Spans
+ * beside it are told apart; where all are, there is none of the step's own. */
 static void forget_holes(const struct tml_step_table *table, const struct tml_table_row *row, struct tml_step_row *out)
 {
     const struct tml_table_span *step = &table->spans[row->step];
@@ -219,9 +216,11 @@ static void forget_holes(const struct tml_step_table *table, const struct tml_ta
         const struct tml_table_span *span = &table->spans[i];
         if (!is_member(step, span, TML_CLOCK_CPU) || is_member(step, span, TML_CLOCK_GPU))
             continue;
-        enum tml_region region = in_step(&step->record, &span->record) ? TML_REGION_IN : TML_REGION_PRE;
+        enum tml_region region = tml_table_span_region(step, span);
         struct tml_cell *cell = &out->cell[region][span->record.phase];
-        cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
+        uint32_t here = cell->count - cell->other_count - out->beside[region][span->record.phase].count;
+        if (!tml_table_span_beside(step, span) || here == 0)
+            cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
         cell = &out->own[region][name_of(&span->record)];
         if (span->record.phase == TRACEML_PHASE_USER)
             cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
@@ -256,6 +255,7 @@ static void fill_gpu(struct tml_step_table *table, struct tml_table_row *row, st
     tml_ledger_close(&ledger, table->members, members, begin_ns, 0, step->end_device_ns, carried_ns);
     take_ledger(out, &ledger, TML_CLOCK_GPU);
     forget_holes(table, row, out);
+    tml_step_table_fill_beside(table, row, begin_ns, out);
     if (no_beginning == TML_REASON_STREAM_CHANGED)
         out->flags |= TML_STEP_FLAG_STREAM_CHANGED;
     if (out->gpu_reason == TML_REASON_NONE)

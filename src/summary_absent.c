@@ -146,6 +146,7 @@ static void write_status(struct tml_json_writer *json, const struct absent *abse
         tml_json_write_null(json, "steps_observed");
         tml_json_write_null(json, "steps_expected");
         tml_json_write_null(json, "occurrences");
+        tml_json_write_null(json, TML_BESIDE_KEY);
         tml_json_end_object(json);
     }
     tml_json_end_object(json);

@@ -42,6 +42,19 @@ static void write_shares(struct tml_json_writer *json, const struct tml_window *
     tml_json_end_object(json);
 }
 
+static void write_beside(struct tml_json_writer *json, const struct tml_beside_mean *beside)
+{
+    if (beside->count == 0) {
+        tml_json_write_null(json, TML_BESIDE_KEY);
+        return;
+    }
+    tml_json_begin_object(json, TML_BESIDE_KEY);
+    tml_json_write_uint(json, "occurrences", beside->count);
+    tml_json_write_ns_as_ms(json, TML_BESIDE_DEVICE_KEY, beside->device_ns);
+    tml_json_write_ns_as_ms(json, TML_BESIDE_OVERLAP_KEY, beside->overlap_ns);
+    tml_json_end_object(json);
+}
+
 static void write_status(struct tml_json_writer *json, const char *key, const struct tml_metric_status *status)
 {
     tml_json_begin_object(json, key);
@@ -55,6 +68,7 @@ static void write_status(struct tml_json_writer *json, const char *key, const st
     tml_json_write_uint(json, "pre_step", status->occurrences[TML_REGION_PRE]);
     tml_json_write_uint(json, "in_step", status->occurrences[TML_REGION_IN]);
     tml_json_end_object(json);
+    write_beside(json, &status->beside);
     tml_json_end_object(json);
 }
 

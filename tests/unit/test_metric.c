@@ -87,6 +87,24 @@ static struct tml_step_row copies_in_both(uint64_t step)
     return with(step, 1740, 1500);
 }
 
+/* As the step table makes it: no device time in the cell, and what ran elsewhere beside it. */
+static struct tml_step_row copies_beside_step(uint64_t step)
+{
+    struct tml_step_row row = with(step, FIXTURE_ABSENT, 1500);
+    struct tml_cell *cell = &row.cell[TML_REGION_IN][TRACEML_PHASE_H2D];
+    cell->exclusive_ns[TML_CLOCK_GPU] = cell->inclusive_ns[TML_CLOCK_GPU] = TML_NS_NONE;
+    row.beside[TML_REGION_IN][TRACEML_PHASE_H2D] = (struct tml_beside){1, 1200000, 900000};
+    return row;
+}
+
+static struct tml_step_row copies_on_both_streams(uint64_t step)
+{
+    struct tml_step_row row = with(step, FIXTURE_ABSENT, 1500);
+    row.cell[TML_REGION_IN][TRACEML_PHASE_H2D].count = 2;
+    row.beside[TML_REGION_IN][TRACEML_PHASE_H2D] = (struct tml_beside){1, 1200000, 900000};
+    return row;
+}
+
 static struct tml_step_row without(uint64_t step, unsigned phase)
 {
     struct tml_step_row row = healthy(step), empty;
@@ -277,6 +295,12 @@ static const struct {
                       NEVER_OBSERVED) R("bracketed by hand", H2D, copies_in_step, GPU, &gpu, 1500, AVAILABLE, UNKNOWN,
                                         OBSERVER_MISSING)
                         R("watched, lost", H2D, events_lost, GPU, &observed, 0, AVAILABLE, IN_WINDOW, NEVER_OBSERVED)
+                            R("beside", H2D, copies_beside_step, GPU, &observed, -1, AVAILABLE, OUTSIDE_WINDOW,
+                              OTHER_STREAM) R("beside, on the host", H2D, copies_beside_step, CPU, &observed, 1500,
+                                              AVAILABLE, IN_WINDOW, NONE)
+                                R("beside, and here", H2D, copies_on_both_streams, GPU, &observed, 1500, AVAILABLE,
+                                  PARTIAL, OTHER_STREAM) R("beside, residual", RESIDUAL, copies_beside_step, GPU,
+                                                           &observed, 2000, AVAILABLE, IN_WINDOW, NONE)
     /* Forward: must occur */
     R("whole", FORWARD, healthy, GPU, &gpu, 30000, AVAILABLE, IN_WINDOW,
       NONE) R("whole on the host", FORWARD, on_cpu, CPU, &cpu, 30000, AVAILABLE, IN_WINDOW,
@@ -336,6 +360,18 @@ static const struct {
                               UNKNOWN, NEVER_OBSERVED)
 #undef R
 };
+
+static void what_ran_on_another_stream_stands_beside_the_value(void **state)
+{
+    (void)state;
+    struct tml_beside_mean beside = status_of(TML_METRIC_H2D, copies_beside_step, TML_CLOCK_GPU, observed).beside;
+    assert_int_equal(beside.count, STEPS);
+    assert_int_equal(beside.device_ns, 1200000);
+    assert_int_equal(beside.overlap_ns, 900000);
+    beside = status_of(TML_METRIC_PRE_STEP_H2D, copies_beside_step, TML_CLOCK_GPU, observed).beside;
+    assert_int_equal(beside.count, 0);
+    assert_true(beside.device_ns == TML_NS_NONE);
+}
 
 static void every_combination_has_its_state(void **state)
 {
@@ -468,6 +504,7 @@ static void names_are_those_of_traceml_ai_and_new_ones_follow_its_manner(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_ran_on_another_stream_stands_beside_the_value),
         cmocka_unit_test(every_combination_has_its_state),
         cmocka_unit_test(a_hook_that_is_not_installed_makes_null_and_not_zero),
         cmocka_unit_test(without_a_span_of_it_an_evaluation_is_null_and_with_one_zeros_count),

@@ -199,6 +199,25 @@ static void an_outside_value_is_shown_where_it_is(void **state)
     expect_line(text, "├─ H2D                     n/a (pre-step: 1.7 ms in 1 batch, 3 copies)\n");
 }
 
+static void copies_on_another_stream_are_told_with_what_they_ran_beside(void **state)
+{
+    struct scene *scene = *state;
+    static struct tml_step_row rows[31];
+    struct fixture_times times = fixture_healthy;
+    times.h2d = 100;
+    for (uint64_t step = 1; step <= 31; step++) {
+        rows[step - 1] = fixture_gpu_row(step, &times, &fixture_healthy);
+        rows[step - 1].beside[TML_REGION_IN][TRACEML_PHASE_H2D] = (struct tml_beside){1, 1200000, 900000};
+    }
+    fixture_rank(&scene->fixture, &(struct fixture_header){.device = "cuda:0", .observer = true}, rows, 31);
+    const char *text = text_of(scene, 110, false);
+    expect_line(text, "├─ H2D                     n/a (on another stream 1.2 ms a step, 0.9 ms of it beside the step's "
+                      "work)\n");
+    expect_line(scene->report.json, "\"other_stream\": null");
+    expect_line(scene->report.json, "\"gpu_ms\": 1.2,");
+    expect_line(scene->report.json, "\"overlap_ms\": 0.9\n");
+}
+
 static void spans_that_occur_now_and_then_are_shown_only_then(void **state)
 {
     struct scene *scene = *state;
@@ -484,6 +503,7 @@ int main(void)
         TEST(what_has_no_value_says_why),
         TEST(a_partial_value_says_how_much_was_seen),
         TEST(an_outside_value_is_shown_where_it_is),
+        TEST(copies_on_another_stream_are_told_with_what_they_ran_beside),
         TEST(spans_that_occur_now_and_then_are_shown_only_then),
         TEST(losses_are_told),
         TEST(a_run_that_ended_without_closing_never_lost_nothing),

@@ -18,6 +18,8 @@ static struct tml_step_row row_of(uint64_t step)
     struct tml_step_row row = fixture_gpu_row(step, &times, &times);
     if (step % 5 == 0) /* a column that begins late */
         row.cell[TML_REGION_IN][TRACEML_PHASE_FORWARD].inclusive_ns[TML_CLOCK_GPU] += 7;
+    if (step % 4 == 0)
+        row.beside[TML_REGION_IN][TRACEML_PHASE_FORWARD] = (struct tml_beside){1, (int64_t)step, (int64_t)step - 1};
     if (step % 3 == 0)
         row.lead.reason = TML_REASON_NO_CLOCK_TIE;
     for (unsigned boundary = 0; boundary < TML_BOUNDARY_COUNT; boundary++)
@@ -42,6 +44,13 @@ static void assert_row(const struct tml_row_store *store, size_t index, uint64_t
     assert_int_equal(reason, expected.gpu_reason);
     assert_memory_equal(row.term_ns, expected.term_ns, sizeof row.term_ns);
     assert_memory_equal(row.cell, expected.cell, sizeof row.cell);
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
+            const struct tml_beside *beside = &row.beside[region][phase], *its = &expected.beside[region][phase];
+            assert_int_equal(beside->count, its->count);
+            assert_int_equal(beside->device_ns, its->device_ns);
+            assert_int_equal(beside->overlap_ns, its->overlap_ns);
+        }
     assert_memory_equal(row.lead.ns, expected.lead.ns, sizeof row.lead.ns);
     assert_int_equal(row.lead.error_ns, expected.lead.error_ns);
     assert_int_equal(row.lead.reason, expected.lead.reason);
@@ -104,6 +113,28 @@ static void a_time_of_many_years_is_refused(void **unused)
     assert_false(tml_row_store_accepts(&row));
 }
 
+static void what_ran_beside_the_step_cannot_contradict_itself(void **unused)
+{
+    (void)unused;
+    static const struct tml_beside wrong[] = {
+        {2, 5, 5},           /* more than spans */
+        {0, 5, 5},           /* a time of none */
+        {1, 5, 6},           /* shares more than there is */
+        {1, 5, TML_NS_NONE}, /* one time alone */
+        {1, -5, -5},
+    };
+    struct tml_step_row row = row_of(2);
+    struct tml_beside *beside = &row.beside[TML_REGION_IN][TRACEML_PHASE_FORWARD];
+    *beside = (struct tml_beside){1, 5, 5};
+    assert_true(tml_row_store_accepts(&row));
+    *beside = (struct tml_beside){1, TML_NS_NONE, TML_NS_NONE};
+    assert_true(tml_row_store_accepts(&row));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        *beside = wrong[i];
+        assert_false(tml_row_store_accepts(&row));
+    }
+}
+
 static void sums_and_means_stay_at_the_ends(void **unused)
 {
     (void)unused;
@@ -120,6 +151,7 @@ int main(void)
         cmocka_unit_test(the_latest_rows_come_out_as_they_went_in),
         cmocka_unit_test(a_cleared_store_holds_new_rows_alone),
         cmocka_unit_test(a_time_of_many_years_is_refused),
+        cmocka_unit_test(what_ran_beside_the_step_cannot_contradict_itself),
         cmocka_unit_test(sums_and_means_stay_at_the_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,13 @@ static void any_cell(struct tml_cell *cell, uint64_t *state)
     }
 }
 
+static void any_beside(struct tml_beside *beside, uint64_t *state)
+{
+    if (fixture_random(state) % 3)
+        return;
+    *beside = (struct tml_beside){(uint32_t)(fixture_random(state) % 3 + 1), any_time(state), any_time(state)};
+}
+
 static void any_lead(struct tml_device_lead *lead, uint64_t *state)
 {
     if (fixture_random(state) % 3 == 0)
@@ -63,8 +70,10 @@ static struct tml_step_row any_row(uint64_t *state)
             row.term_ns[clock][term] = any_time(state);
     for (unsigned region = 0; region < TML_REGIONS; region++)
         for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++)
-            if (fixture_random(state) % 3 == 0)
+            if (fixture_random(state) % 3 == 0) {
                 any_cell(&row.cell[region][phase], state);
+                any_beside(&row.beside[region][phase], state);
+            }
     any_lead(&row.lead, state);
     return row;
 }
@@ -77,13 +86,24 @@ static bool read_as_json(const char *line, size_t bytes, struct tml_step_row *ro
     return good;
 }
 
+static bool same_beside(const struct tml_step_row *a, const struct tml_step_row *b)
+{
+    bool equal = true;
+    for (unsigned i = 0; i < TML_REGIONS * TRACEML_PHASE_COUNT; i++) {
+        const struct tml_beside *left = &a->beside[0][0] + i, *right = &b->beside[0][0] + i;
+        equal = equal && left->count == right->count && left->device_ns == right->device_ns &&
+                left->overlap_ns == right->overlap_ns;
+    }
+    return equal;
+}
+
 /* Padding between members is none of the contents. */
 static bool same(const struct tml_step_row *a, const struct tml_step_row *b)
 {
     bool equal = a->step == b->step && a->iteration == b->iteration && a->end_ns == b->end_ns && a->epoch == b->epoch &&
                  a->microbatches == b->microbatches && a->flags == b->flags && a->gpu_complete == b->gpu_complete &&
                  a->gpu_reason == b->gpu_reason;
-    return equal && memcmp(a->term_ns, b->term_ns, sizeof a->term_ns) == 0 &&
+    return equal && same_beside(a, b) && memcmp(a->term_ns, b->term_ns, sizeof a->term_ns) == 0 &&
            memcmp(a->cell, b->cell, sizeof a->cell) == 0 && memcmp(a->lead.ns, b->lead.ns, sizeof a->lead.ns) == 0 &&
            a->lead.error_ns == b->lead.error_ns && a->lead.reason == b->lead.reason;
 }

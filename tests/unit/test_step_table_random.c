@@ -8,10 +8,13 @@
 #define EXACT_NS 1000 /* the float of cudaEventElapsedTime: far below 1 us over a step of this length */
 
 static const struct traceml_stream stream0 = {0, NULL};
+static struct traceml_stream side;
 static struct tml_recorder *mine;
 static struct tml_step_table table;
 static struct tml_step_row row;
 static uint64_t seed = 20261201;
+
+static int64_t planned_beside_ns; /* of the step on the other stream */
 
 /* What one step was made of, in ns of device time; of a phase the sum over its spans. */
 struct plan {
@@ -25,6 +28,9 @@ static int set_up(void **state)
     fake_cuda_takes("cuEventRecord", TML_DEVICE_RECORD_NS); /* as the ledger reckons */
     fake_cuda_takes("cudaEventRecord", TML_DEVICE_RECORD_NS);
     mine = tml_recorder_here();
+    cudaStream_t stream = NULL;
+    cuda.cudaStreamCreateWithFlags(&stream, 1);
+    side = (struct traceml_stream){0, stream};
     return mine && tml_step_table_open(&table, 30000 * MS) ? 0 : -1;
 }
 
@@ -35,6 +41,7 @@ static int tear_down(void **state)
     tml_step_table_abandon(&table);
     tml_clock_tie_close(&table.tie, tml_recording.cuda);
     tml_step_table_close(&table);
+    cuda.cudaStreamDestroy((cudaStream_t)side.handle);
     recording_fixture_stop();
     assert_int_equal(fake_cuda_live_events(), 0);
     return 0;
@@ -57,11 +64,25 @@ static int64_t work(int64_t *sum_ns)
     return ns;
 }
 
+/* Work on another stream is in nothing that was planned for the step's. */
+static void beside(void)
+{
+    static const enum traceml_phase phases[] = {TRACEML_PHASE_H2D, TRACEML_PHASE_USER, TRACEML_PHASE_EVALUATION};
+    int64_t ns = any_ns();
+    if (ns == 0)
+        return;
+    traceml_span opened = tml_recorder_begin_owner(mine, phases[ns % 3], side);
+    fake_cuda_work(0, side.handle, ns);
+    tml_recorder_end_owner(mine, opened, 0);
+    planned_beside_ns += ns;
+}
+
 /* A span with work of its own around one of another phase, perhaps. */
 static void span(int64_t *sums, enum traceml_phase phase, enum traceml_phase inner)
 {
     traceml_span opened = tml_recorder_begin_owner(mine, phase, stream0);
     work(&sums[phase]);
+    beside();
     if (inner != phase) {
         traceml_span nested = tml_recorder_begin_owner(mine, inner, stream0);
         work(&sums[inner]);
@@ -75,13 +96,17 @@ static void make_step(struct plan *plan)
 {
     static const enum traceml_phase phases[] = {TRACEML_PHASE_FORWARD, TRACEML_PHASE_BACKWARD, TRACEML_PHASE_OPTIMIZER};
     memset(plan, 0, sizeof *plan);
+    planned_beside_ns = 0;
+    beside();
     work(&plan->other);
+    beside();
     span(plan->pre, TRACEML_PHASE_DATALOADER_FETCH, any_ns() ? TRACEML_PHASE_DATALOADER_FETCH : TRACEML_PHASE_H2D);
     work(&plan->other);
     traceml_span step = tml_recorder_step_begin_owner(mine, stream0);
     for (unsigned microbatches = 1 + (any_ns() > 0); microbatches > 0; microbatches--)
         for (unsigned i = 0; i < 3; i++) {
             work(&plan->residual);
+            beside();
             span(plan->in, phases[i], any_ns() ? phases[i] : TRACEML_PHASE_EVALUATION);
         }
     work(&plan->residual);
@@ -105,12 +130,28 @@ static int64_t assert_region(enum tml_region region, const int64_t *planned)
     int64_t sum_ns = 0;
     for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
         const struct tml_cell *cell = &row.cell[region][phase];
-        if (phase == TRACEML_PHASE_STEP || cell->count == 0)
+        if (phase == TRACEML_PHASE_STEP || cell->count == row.beside[region][phase].count)
             continue;
         assert_near(cell->exclusive_ns[TML_CLOCK_GPU], planned[phase], tml_phase_key(phase));
         sum_ns += cell->exclusive_ns[TML_CLOCK_GPU];
     }
     return sum_ns;
+}
+
+/* One after the other on their stream: the union is the sum. */
+static void assert_all_beside(void)
+{
+    int64_t device_ns = 0;
+    for (unsigned region = 0; region < TML_REGIONS; region++)
+        for (unsigned phase = 0; phase < TRACEML_PHASE_COUNT; phase++) {
+            const struct tml_beside *its = &row.beside[region][phase];
+            if (its->count == 0)
+                continue;
+            device_ns += its->device_ns;
+            assert_in_range(its->overlap_ns, 0, its->device_ns);
+        }
+    if (device_ns < planned_beside_ns || device_ns > planned_beside_ns + 40 * (TML_DEVICE_RECORD_NS + EXACT_NS))
+        fail_msg("beside: %lld ns, expected %lld", (long long)device_ns, (long long)planned_beside_ns);
 }
 
 static void every_term_is_the_gap_that_was_put_there(void **state)
@@ -128,6 +169,7 @@ static void every_term_is_the_gap_that_was_put_there(void **state)
         assert_true(row.gpu_complete);
         int64_t pre_ns = assert_region(TML_REGION_PRE, plan.pre), in_ns = assert_region(TML_REGION_IN, plan.in);
         assert_near(term[TML_TERM_RESIDUAL], plan.residual, "residual");
+        assert_all_beside();
         /* Closed by measurement; what the device idled before this iteration's first work is other too. */
         int64_t whole_ns =
             pre_ns + term[TML_TERM_PRE_STEP_OTHER] + term[TML_TERM_INSTRUMENTATION_PRE] + term[TML_TERM_TRACED_STEP];
