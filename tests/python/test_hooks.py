@@ -66,21 +66,39 @@ def test_what_happens_outside_a_step_is_nobody_s(traced: Traced, model: Any, opt
         assert counts(run, phase, "pre") == [0, 0, 0]
 
 
-def test_only_the_traced_module_carries_anything_of_ours(traced: Traced, model: Any, optimizer: Any) -> None:
-    call, to = torch.nn.Module.__call__, torch.Tensor.to
-    found: list[Any] = []
+def surface(model: Any) -> list[dict[str, Any]]:
+    """Return what a user may look at or replace: the classes, and each module of the model with its hooks."""
+    shown = [dict(vars(kind)) for kind in (torch.Tensor, torch._C.TensorBase, torch.nn.Module, type(model))]
+    for module in model.modules():
+        own = vars(module)
+        shown.append({name: dict(value) if isinstance(value, dict) else value for name, value in own.items()})
+    return shown
+
+
+def test_of_all_that_a_user_sees_one_attribute_of_the_traced_module_is_ours(
+    traced: Traced, model: Any, optimizer: Any
+) -> None:
+    during: list[list[dict[str, Any]]] = []
 
     def body() -> None:
         for _ in range(3):
             with traceml.trace_step(model):
                 step(model, optimizer)
-        for module in model.modules():
-            found.append((module._compiled_call_impl is not None, len(module._forward_hooks)))
-            assert not module._forward_pre_hooks
-        found.append(torch.nn.Module.__call__ is call and torch.Tensor.to is to)
+                during.append(surface(model))
+        during.append(surface(model))
 
+    before = surface(model)
     traced(body)
-    assert found == [(True, 0), (False, 0), (False, 0), (False, 0), True]
+    after = surface(model)
+    assert len(before) == 8
+    for shown in during:
+        assert shown[4].pop("_compiled_call_impl") is not None
+        # DataParallel alone calls it: it keeps that attribute out of the replicas.
+        shown[2]["_replicate_for_data_parallel"] = before[2]["_replicate_for_data_parallel"]
+    for shown in (*during, after):
+        for was, now in zip(before, shown, strict=True):
+            assert was.keys() == now.keys()
+            assert [name for name in was if was[name] is not now[name] and was[name] != now[name]] == []
 
 
 def test_two_models_in_turn(traced: Traced) -> None:
