@@ -24,21 +24,25 @@ static bool has_objects(struct tml_clock_tie *tie, struct tml_cuda *cuda, int de
     return tie->stream && tie->spare;
 }
 
-/* Records the spare and looks for its completion, bounded by the limit. The width of the interval in which it completed,
- * *begin_ns being the interval's begin; TML_NS_NONE when it was not seen to complete in time. */
+/* Records the spare and looks for its completion, bounded by the limit. The width of the interval in which it was seen to
+ * complete: from the entry of the last query that said not yet (*begin_ns), or of the record if there was none, to the
+ * return of the first that said done; TML_NS_NONE when that was not in time. */
 static int64_t look(struct tml_clock_tie *tie, struct tml_cuda *cuda, int64_t *begin_ns)
 {
-    int64_t width_ns;
+    int64_t asked_ns, answered_ns, recorded_ns = *begin_ns = tml_now_ns();
     int state;
-    *begin_ns = tml_now_ns();
     if (tml_cuda_record(cuda, tie->device, tie->stream, tie->spare) != 0)
         return TML_NS_NONE;
     do {
+        asked_ns = tml_now_ns();
         state = tml_cuda_query(cuda, tie->spare);
-        width_ns = tml_now_ns() - *begin_ns;
-    } while (state == TML_CUDA_ERROR_NOT_READY && width_ns <= TML_CLOCK_TIE_LIMIT_NS);
+        answered_ns = tml_now_ns();
+        if (state == TML_CUDA_ERROR_NOT_READY)
+            *begin_ns = asked_ns;
+    } while (state == TML_CUDA_ERROR_NOT_READY && answered_ns - recorded_ns <= TML_CLOCK_TIE_LIMIT_NS);
     tie->late = state == TML_CUDA_ERROR_NOT_READY;
-    return state == 0 && width_ns <= TML_CLOCK_TIE_LIMIT_NS ? width_ns : TML_NS_NONE;
+    bool in_time = state == 0 && answered_ns - recorded_ns <= TML_CLOCK_TIE_LIMIT_NS;
+    return in_time ? answered_ns - *begin_ns : TML_NS_NONE;
 }
 
 /* How fast the two clocks part, as this tie and the one before saw it. */

@@ -44,6 +44,10 @@ class Table:
         self.judging = judging
         self.failed = 0
 
+    def note(self, what: str, measured: str) -> None:
+        """One line that nothing is judged by."""
+        print(f"{what:<58} {measured}", flush=True)
+
     def row(self, claim: str, measured: str, holds: bool) -> None:
         """One line: what should hold, what was measured, whether it does."""
         self.failed += self.judging and not holds
@@ -109,6 +113,22 @@ class Sleeper(nn.Module):
         if self.weight.is_cuda:
             self.before, self.after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.marks_ns: list[int] = []
+        self.completed_ns: tuple[int, int] = (0, 0)
+
+    def watch(self) -> None:
+        """Sees the forward's end complete on the device: after a query that said not yet, before one said done."""
+        lower_ns = self.marks_ns[2]
+        while self.weight.is_cuda:
+            asked_ns = time.perf_counter_ns()
+            if self.after.query():
+                break
+            lower_ns = asked_ns
+        self.completed_ns = (lower_ns, time.perf_counter_ns())
+
+    def seen_ms(self, returned_ns: int) -> tuple[float, float]:
+        """The least and the most that the lead at the forward's end can be, by what `watch` saw."""
+        end_ns = (self.marks_ns[2] + returned_ns) / 2
+        return (self.completed_ns[0] - end_ns) / 1e6, (self.completed_ns[1] - end_ns) / 1e6
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         self.marks_ns = [time.perf_counter_ns()]
@@ -149,7 +169,7 @@ def cycles_per_ms(device: str) -> float:
 def measure_kernel(table: Table, device: str, length_ms: float) -> None:
     model = Sleeper(device, int(length_ms * cycles_per_ms(device)))
     inputs = torch.zeros(8, device=device)
-    session, expected = Session(), []
+    session, expected, seen = Session(), [], []
     with session.tracing():
         for _ in range(KERNEL_STEPS + SETTLING_STEPS):
             synchronize(device)
@@ -157,7 +177,9 @@ def measure_kernel(table: Table, device: str, length_ms: float) -> None:
             with traceml.trace_step(model):
                 model(inputs)
                 returned_ns = time.perf_counter_ns()
+            model.watch()
             synchronize(device)
+            seen.append(model.seen_ms(returned_ns))
             expected.append(model.expected_ms(returned_ns))
     read_ms = [step.get("lead", {}).get("forward_end_ms") for step in session.steps]
     pairs = [(read, known) for read, known in zip(read_ms, expected[SETTLING_STEPS:], strict=True) if read is not None]
@@ -168,7 +190,16 @@ def measure_kernel(table: Table, device: str, length_ms: float) -> None:
     )
     claim = f"lead behind a kernel of {length_ms:g} ms, within {LEAD_BOUND_US:g} us"
     whole = len(pairs) >= KERNEL_STEPS * 0.9
-    table.row(claim, measured + " us", whole and abs(statistics.median(off_us)) <= LEAD_BOUND_US)
+    sights = [(read, *ends) for read, ends in zip(read_ms, seen[SETTLING_STEPS:], strict=True) if read is not None]
+    apart_us = [max(low - read, read - high, 0.0) * 1e3 for read, low, high in sights] or [float("nan")]
+    wide_us = [(high - low) * 1e3 for _, low, high in sights] or [float("nan")]
+    table.row(
+        claim,
+        f"read {lead_ms:.4f} ms, off the interval of its sight by {statistics.median(apart_us):.1f} us",
+        whole and statistics.median(apart_us) <= LEAD_BOUND_US,
+    )
+    table.note("  how wide that interval is", f"{statistics.median(wide_us):.1f} us")
+    table.note("  if the idle device began at once", measured + " us")
     if length_ms == 0:
         table.row(
             f"  and below {NEAR_ZERO_US:g} us: near zero", f"{lead_ms * 1e3:.1f} us", lead_ms * 1e3 < NEAR_ZERO_US

@@ -70,6 +70,27 @@ static void a_tie_gives_events_a_host_time_and_says_how_far_it_may_be_off(void *
     cuda.cudaEventDestroy(event);
 }
 
+/* The device takes 40 us to come to the event: each query that says not yet moves the interval's begin. */
+static void the_interval_begins_with_the_last_query_that_said_not_yet(void **state)
+{
+    (void)state;
+    fake_cuda_follow_host_clock(1);
+    make_tie(); /* the stream is there */
+    bool narrow = false;
+    for (int i = 0; i < 1000 && !narrow; i++) { /* however busy this machine is */
+        uint64_t made = tie.made;
+        int64_t before_ns = tml_now_ns();
+        fake_cuda_work(0, tie.stream, 40 * US);
+        int64_t after_ns = tml_now_ns();
+        attempt();
+        if (tie.made == made || after_ns - before_ns > 5 * US) /* the work may have been done before the record */
+            continue;
+        assert_true(tie.host_ns + tie.error_ns / 2 + 1 >= before_ns + 40 * US);
+        narrow = tie.error_ns < 10 * US && tie.host_ns - tie.error_ns / 2 - 1 <= after_ns + 40 * US;
+    }
+    assert_true(narrow);
+}
+
 static void an_event_before_the_tie_has_a_host_time_too(void **state)
 {
     (void)state;
@@ -206,6 +227,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_tie_gives_events_a_host_time_and_says_how_far_it_may_be_off),
+        TEST(the_interval_begins_with_the_last_query_that_said_not_yet),
         TEST(an_event_before_the_tie_has_a_host_time_too),
         TEST(without_a_tie_and_for_another_device_there_is_no_host_time),
         TEST(a_tie_that_is_too_far_away_gives_none),
