@@ -9,7 +9,8 @@
 #   traceml_add_pytest(<file>... LABELS <label>... [ENVIRONMENT ...] [TIMEOUT <seconds>] [FAKE_CUDA] [SERIAL])
 #     One test per file, run by the interpreter that was found. A file that ran no test is "skipped".
 #
-#   traceml_add_check(<name> LABELS <label>... COMMAND <command>... [ENVIRONMENT ...] [TIMEOUT <seconds>] [SERIAL])
+#   traceml_add_check(<name> LABELS <label>... COMMAND <command>... [ENVIRONMENT ...] [TIMEOUT <seconds>] [FAKE_CUDA]
+#                     [SERIAL])
 #     Any other program.
 #
 # Labels: unit threads gpu python fixtures bench.
