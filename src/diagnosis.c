@@ -106,19 +106,17 @@ static int largest_share_first(const void *a, const void *b)
     return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
-static int by_ns(const void *a, const void *b)
+/* The rank in the middle of the order, of an even number the two there together: share, cost and whole are of the same
+ * ranks, so that they agree with each other. */
+static struct rank_cost middle_of(const struct rank_cost *costs, size_t count)
 {
-    int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;
-    return (first > second) - (first < second);
-}
-
-/* Of an even number the smaller of the two in the middle: a cost that a rank really has. */
-static int64_t median_ns(const struct rank_cost *costs, size_t count, bool whole, int64_t *scratch)
-{
-    for (size_t i = 0; i < count; i++)
-        scratch[i] = whole ? costs[i].whole_ns : costs[i].cost_ns;
-    qsort(scratch, count, sizeof *scratch, by_ns);
-    return scratch[(count - 1) / 2];
+    const struct rank_cost *a = &costs[(count - 1) / 2], *b = &costs[count / 2];
+    return (struct rank_cost){
+        .share = (double)(a->cost_ns + b->cost_ns) / (double)(a->whole_ns + b->whole_ns),
+        .cost_ns = (a->cost_ns + b->cost_ns) / 2,
+        .whole_ns = (a->whole_ns + b->whole_ns) / 2,
+        .rank = costs[0].rank,
+    };
 }
 
 /* The window fell back to the host's clock, yet on some ranks the device's own wait is known: if those did not starve,
@@ -167,14 +165,14 @@ static bool others_are_small(const struct tml_rule *rule, const struct tml_windo
 }
 
 static void weigh(const struct tml_rule *rule, const struct tml_window *window, struct rank_cost *costs, size_t count,
-                  int64_t *scratch, struct tml_verdict *verdict)
+                  struct tml_verdict *verdict)
 {
     qsort(costs, count, sizeof *costs, largest_share_first);
-    double share = (costs[count / 2].share + costs[(count - 1) / 2].share) / 2;
-    int64_t cost_ns = median_ns(costs, count, false, scratch);
+    struct rank_cost middle = middle_of(costs, count);
+    double share = middle.share;
     bool reaches = rule->above ? share > rule->warn : share >= rule->warn;
-    if (!reaches || cost_ns < rule->floor_ns || !others_are_small(rule, window)) {
-        verdict->below_floor = verdict->below_floor || (reaches && cost_ns < rule->floor_ns && rule->crit > 0);
+    if (!reaches || middle.cost_ns < rule->floor_ns || !others_are_small(rule, window)) {
+        verdict->below_floor = verdict->below_floor || (reaches && middle.cost_ns < rule->floor_ns && rule->crit > 0);
         doubt(rule, window, verdict);
         return;
     }
@@ -189,9 +187,9 @@ static void weigh(const struct tml_rule *rule, const struct tml_window *window, 
         .share = share,
         .score = share,
         .skew = count > 1 ? (costs[0].share - share) / share : NAN,
-        .cost_ns = cost_ns,
-        .denominator_ns = median_ns(costs, count, true, scratch),
-        .rank = costs[0].rank,
+        .cost_ns = middle.cost_ns,
+        .denominator_ns = middle.whole_ns,
+        .rank = middle.rank,
     };
 }
 
@@ -203,17 +201,15 @@ static bool judge_share(const struct tml_rule *rule, const struct tml_window *wi
         tml_rule_lacks(rule, &rule->denominator, window, verdict))
         return true;
     struct rank_cost *costs = malloc((window->rank_count + 1) * sizeof *costs);
-    int64_t *scratch = malloc((window->rank_count + 1) * sizeof *scratch);
     size_t count = 0;
-    bool ok = costs && scratch;
+    bool ok = costs != NULL;
     for (size_t i = 0; ok && i < window->rank_count; i++)
         count += cost_on(rule, &window->ranks[i], &costs[count]);
     if (ok && count == 0) /* every rank lacks a part of it: nothing to stand on */
         tml_rule_abstain(verdict, rule, rule->signal.part[0], TML_REASON_NEVER_OBSERVED, -1, false);
     else if (ok)
-        weigh(rule, window, costs, count, scratch, verdict);
+        weigh(rule, window, costs, count, verdict);
     free(costs);
-    free(scratch);
     return ok;
 }
 

@@ -282,6 +282,28 @@ static void shares_come_from_one_clock(void **state)
     assert_true(fired[TML_CLOCK_CPU] > 200 && fired[TML_CLOCK_GPU] > 200);
 }
 
+static void share_cost_and_whole_agree_whatever_the_number_of_ranks(void **state)
+{
+    (void)state;
+    struct crowd crowd;
+    uint64_t random = 29;
+    unsigned fired = 0;
+    for (unsigned round = 0; round < 1000; round++) {
+        fill(&crowd, &random, 50);
+        diagnose(&crowd);
+        for (size_t i = 0; i < crowd.verdict.findings; i++) {
+            const struct tml_finding *finding = &crowd.verdict.finding[i];
+            if (!finding->rule || finding->rule->form != TML_RULE_SHARE || crowd.count < 2)
+                continue;
+            double share = (double)finding->cost_ns / (double)finding->denominator_ns;
+            assert_true(fabs(finding->share - share) < 1e-6);
+            fired++;
+        }
+        forget(&crowd);
+    }
+    assert_true(fired > 200);
+}
+
 /* ---- The order of ranks ---- */
 
 static bool same(double a, double b)
@@ -411,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_never_fires_on_a_signal_that_is_null),
         cmocka_unit_test(shares_come_from_one_clock),
+        cmocka_unit_test(share_cost_and_whole_agree_whatever_the_number_of_ranks),
         cmocka_unit_test(permuting_ranks_changes_nothing),
         cmocka_unit_test(worst_value_and_worst_rank_come_from_one_ordering),
         cmocka_unit_test(an_unmeasured_rank_never_raises_the_verdict),
