@@ -15,6 +15,10 @@ static bool seek_tail(struct tml_line_reader *reader, size_t tail_bytes)
     struct stat status;
     if (fstat(reader->fd, &status) != 0)
         return false;
+    if (!S_ISREG(status.st_mode)) {
+        errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+        return false;
+    }
     if (tail_bytes == 0 || status.st_size <= (off_t)tail_bytes)
         return true;
     if (lseek(reader->fd, -(off_t)tail_bytes, SEEK_END) < 0)
@@ -26,7 +30,8 @@ static bool seek_tail(struct tml_line_reader *reader, size_t tail_bytes)
 
 bool tml_line_reader_open(struct tml_line_reader *reader, const char *path, size_t tail_bytes)
 {
-    *reader = (struct tml_line_reader){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    /* Not to wait for the writer of a pipe that stands where a file should. */
+    *reader = (struct tml_line_reader){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (reader->fd < 0)
         return false;
     reader->capacity = FIRST_BYTES;

@@ -30,7 +30,7 @@ struct tml_line_reader {
     bool at_end;
 };
 
-/* `tail_bytes` > 0: only the last so many bytes, from the first whole line on. False: errno says why. */
+/* A regular file alone: EISDIR, EINVAL for what is none. `tail_bytes` > 0: only the last so many bytes, from the first whole line on. False: errno says why. */
 bool tml_line_reader_open(struct tml_line_reader *reader, const char *path, size_t tail_bytes);
 enum tml_line_kind tml_line_reader_next(struct tml_line_reader *reader, const char **line, size_t *bytes);
 void tml_line_reader_close(struct tml_line_reader *reader);

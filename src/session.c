@@ -134,6 +134,8 @@ static enum traceml_status build(struct traceml_session *session, const struct t
 enum traceml_status tml_session_open(const struct traceml_options *options, struct traceml_session **out, char *error,
                                      size_t error_bytes)
 {
+    if (!out)
+        return fail(TRACEML_INVALID_ARGUMENT, error, error_bytes, "session must not be NULL");
     *out = NULL;
     enum traceml_status status = check(options, error, error_bytes);
     if (status != TRACEML_OK)
@@ -203,5 +205,5 @@ enum traceml_status tml_session_flush(struct traceml_session *session, unsigned 
 
 const char *tml_session_run_dir(const struct traceml_session *session)
 {
-    return tml_session_files_run_dir(&session->files);
+    return is_open(session) ? tml_session_files_run_dir(&session->files) : NULL;
 }

@@ -2,6 +2,7 @@
 #include "traceml/traceml.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,13 @@ const char *traceml_version(void)
     return VERSION(TRACEML_VERSION_MAJOR, TRACEML_VERSION_MINOR, TRACEML_VERSION_PATCH);
 }
 
+static enum traceml_status refuse(const char *why, char *error, size_t error_bytes)
+{
+    if (error && error_bytes > 0)
+        snprintf(error, error_bytes, "%s", why);
+    return TRACEML_INVALID_ARGUMENT;
+}
+
 /* ---- Session ---- */
 
 /* These are watched once somebody opens a span of them, and not before. */
@@ -37,6 +45,8 @@ const char *traceml_version(void)
 
 void traceml_options_init(struct traceml_options *options)
 {
+    if (!options)
+        return;
     *options = (struct traceml_options){
         .size = sizeof *options,
         .logs_dir = "logs",
@@ -188,6 +198,8 @@ struct traceml_stream traceml_last_stream(struct traceml_session *session)
 
 void traceml_report_options_init(struct traceml_report_options *options)
 {
+    if (!options)
+        return;
     *options = (struct traceml_report_options){.size = sizeof *options, .window_steps = 10000, .columns = 100};
 }
 
@@ -195,7 +207,10 @@ enum traceml_status traceml_report_read(const char *path, const struct traceml_r
                                         struct traceml_report *report, char *error, size_t error_bytes)
 {
     char unused[512];
-    *report = (struct traceml_report){0};
+    if (report)
+        *report = (struct traceml_report){0};
+    if (!path || !report)
+        return refuse("path and report must not be NULL", error, error_bytes);
     return tml_summary_build(path, options, report, error ? error : unused, error ? error_bytes : sizeof unused);
 }
 
@@ -203,6 +218,8 @@ enum traceml_status traceml_report_write(const char *run_dir, const struct trace
                                          size_t error_bytes)
 {
     char unused[512];
+    if (!run_dir || !report)
+        return refuse("run_dir and report must not be NULL", error, error_bytes);
     return tml_summary_write(run_dir, report, error ? error : unused, error ? error_bytes : sizeof unused);
 }
 
@@ -213,6 +230,8 @@ enum traceml_status traceml_run_ended(const char *run_dir, const char *end_reaso
 
 void traceml_report_free(struct traceml_report *report)
 {
+    if (!report)
+        return;
     free(report->json);
     free(report->text);
     *report = (struct traceml_report){0};
@@ -222,6 +241,8 @@ void traceml_report_free(struct traceml_report *report)
 
 void traceml_compare_options_init(struct traceml_compare_options *options)
 {
+    if (!options)
+        return;
     *options = (struct traceml_compare_options){
         .size = sizeof *options, .window_steps = 10000, .max_step_time_regression_pct = NAN, .columns = 100};
 }
@@ -231,6 +252,10 @@ enum traceml_status traceml_compare(const char *old_path, const char *new_path,
                                     struct traceml_comparison *comparison, char *error, size_t error_bytes)
 {
     char unused[512];
+    if (comparison)
+        *comparison = (struct traceml_comparison){0};
+    if (!old_path || !new_path || !comparison)
+        return refuse("the two paths and the comparison must not be NULL", error, error_bytes);
     return tml_compare(old_path, new_path, options, comparison, error ? error : unused,
                        error ? error_bytes : sizeof unused);
 }
@@ -239,11 +264,15 @@ enum traceml_status traceml_comparison_write(const char *base, const struct trac
                                              size_t error_bytes)
 {
     char unused[512];
+    if (!base || !comparison)
+        return refuse("base and comparison must not be NULL", error, error_bytes);
     return tml_compare_write(base, comparison, error ? error : unused, error ? error_bytes : sizeof unused);
 }
 
 void traceml_comparison_free(struct traceml_comparison *comparison)
 {
+    if (!comparison)
+        return;
     free(comparison->json);
     free(comparison->text);
     *comparison = (struct traceml_comparison){0};

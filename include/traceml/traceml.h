@@ -163,7 +163,7 @@ TRACEML_API void traceml_set_hook_cost(struct traceml_session *session, enum tra
 TRACEML_API enum traceml_status traceml_flush(struct traceml_session *session, unsigned timeout_ms);
 
 /* The run directory, absolute. Valid until close. It may change once, with the first step, when another run has taken the
- * name since: ask again before close. Any thread. */
+ * name since: ask again before close. NULL for a session that is not open. Any thread. */
 TRACEML_API const char *traceml_run_dir(const struct traceml_session *session);
 
 /* Number of completed (not aborted) steps so far. Any thread. */

@@ -363,6 +363,33 @@ static void a_span_around_all_steps_changes_none_of_them(void **state)
     assert_int_equal(run.losses[TML_LOSS_NEGATIVE_REMAINDER], 0);
 }
 
+static void null_is_refused_or_ignored_by_every_function(void **state)
+{
+    (void)state;
+    char error[256];
+    struct traceml_session *session;
+    struct traceml_report report;
+    struct traceml_comparison comparison;
+    const enum traceml_status refused = TRACEML_INVALID_ARGUMENT;
+    traceml_options_init(NULL);
+    traceml_report_options_init(NULL);
+    traceml_compare_options_init(NULL);
+    assert_int_equal(traceml_session_open(NULL, &session, error, sizeof error), refused);
+    struct traceml_options options = session_fixture_options();
+    assert_int_equal(traceml_session_open(&options, NULL, NULL, 0), refused);
+    assert_null(traceml_run_dir(NULL));
+    assert_int_equal(traceml_session_close(NULL, NULL), TRACEML_CLOSED);
+    assert_int_equal(traceml_report_read(NULL, NULL, &report, error, sizeof error), refused);
+    assert_int_equal(traceml_report_read("x", NULL, NULL, NULL, 0), refused);
+    assert_int_equal(traceml_report_write(NULL, NULL, error, sizeof error), refused);
+    assert_int_equal(traceml_compare(NULL, NULL, NULL, &comparison, error, sizeof error), refused);
+    assert_int_equal(traceml_compare("x", "y", NULL, NULL, NULL, 0), refused);
+    assert_int_equal(traceml_comparison_write(NULL, NULL, error, sizeof error), refused);
+    assert_int_equal(traceml_run_ended(NULL, NULL), refused);
+    traceml_report_free(NULL);
+    traceml_comparison_free(NULL);
+}
+
 static void a_phase_that_does_not_exist_is_no_span(void **state)
 {
     (void)state;
@@ -399,6 +426,7 @@ int main(void)
         TEST(a_step_of_more_spans_than_fit_is_still_closed),
         TEST(lines_that_were_lost_are_said_at_close_even_if_the_disk_has_room_again),
         TEST(a_span_around_all_steps_changes_none_of_them),
+        TEST(null_is_refused_or_ignored_by_every_function),
         TEST(a_phase_that_does_not_exist_is_no_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -358,6 +359,18 @@ static void a_step_file_that_is_a_directory_is_said(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+static void a_pipe_in_place_of_a_step_file_is_said_and_not_waited_for(void **state)
+{
+    struct tml_run run;
+    char path[128];
+    const struct fixture *fixture = *state;
+    snprintf(path, sizeof path, "%s/steps-rank00000.jsonl", fixture->directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(tml_run_read(fixture->directory, 10, &run, error, sizeof error), TRACEML_SYSTEM);
+    assert_non_null(strstr(error, "steps-rank00000.jsonl"));
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Whatever the bytes are: an answer, and no more (the sanitizers watch). */
 static void any_bytes_give_an_answer(void **state)
 {
@@ -405,6 +418,7 @@ int main(void)
         TEST(an_empty_file_is_a_rank_without_steps),
         TEST(a_manifest_that_is_no_json_is_counted),
         TEST(a_step_file_that_is_a_directory_is_said),
+        TEST(a_pipe_in_place_of_a_step_file_is_said_and_not_waited_for),
         TEST(any_bytes_give_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
