@@ -14,6 +14,9 @@ void tml_process_host(char host[TML_PROCESS_HOST_BYTES])
 {
     memset(host, 0, TML_PROCESS_HOST_BYTES); /* a name that does not fit may come without its end */
     gethostname(host, TML_PROCESS_HOST_BYTES - 1);
+    for (char *c = host; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) /* it becomes a part of a line of the report */
+            *c = '?';
 }
 
 static ssize_t read_stat(uint64_t pid, char *text, size_t bytes)

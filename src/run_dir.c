@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LONGEST_NAME 200 /* leaves room for a suffix in NAME_MAX */
+
 /* mkdir -p. An existing directory is fine. */
 static int make_path(const char *path)
 {
@@ -34,6 +36,11 @@ static int make_path(const char *path)
     return S_ISDIR(found.st_mode) ? 0 : -1;
 }
 
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
 /* "train" of "dir/train.py". */
 static void program_stem(const char *program, char *stem, size_t bytes)
 {
@@ -42,6 +49,9 @@ static void program_stem(const char *program, char *stem, size_t bytes)
     char *dot = strrchr(stem, '.');
     if (dot && dot != stem)
         *dot = '\0';
+    for (char *c = stem; *c; c++)
+        if (is_control(*c))
+            *c = '_';
 }
 
 static bool taken(const char *path)
@@ -57,6 +67,15 @@ static bool join(char *path, size_t bytes, const char *parent, const char *name,
     return length > 0 && (size_t)length < bytes;
 }
 
+/* `name`, else with the first suffix that is free: "name-2". The one rule for the name of a run. */
+static enum traceml_status next_free(const char *parent, const char *name, char *path, size_t bytes)
+{
+    for (unsigned suffix = 1; suffix < 10000; suffix++)
+        if (join(path, bytes, parent, name, suffix) && !taken(path))
+            return TRACEML_OK;
+    return TRACEML_EXISTS;
+}
+
 static enum traceml_status choose_default(const struct traceml_options *options, const char *parent, char *path,
                                           size_t bytes)
 {
@@ -67,25 +86,31 @@ static enum traceml_status choose_default(const struct traceml_options *options,
     localtime_r(&now, &local);
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
     snprintf(name, sizeof name, "%s_%s", stem, stamp);
-    for (unsigned suffix = 1; suffix < 10000; suffix++)
-        if (join(path, bytes, parent, name, suffix) && !taken(path))
-            return TRACEML_OK;
-    return TRACEML_EXISTS;
+    return next_free(parent, name, path, bytes);
+}
+
+static bool is_directory_name(const char *name)
+{
+    if (!*name || strlen(name) > LONGEST_NAME || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return false;
+    for (; *name; name++)
+        if (*name == '/' || is_control(*name))
+            return false;
+    return true;
 }
 
 static enum traceml_status choose_named(const struct traceml_options *options, const char *parent, char *path,
                                         size_t bytes, char *error, size_t error_bytes)
 {
     const char *name = options->run_name;
-    if (!*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-        !join(path, bytes, parent, name, 1)) {
-        snprintf(error, error_bytes, "run name \"%s\" is no directory name: give one without '/'", name);
+    if (!is_directory_name(name) || !join(path, bytes, parent, name, 1)) {
+        snprintf(error, error_bytes,
+                 "the run name is no directory name: give one of at most %d bytes without '/' and "
+                 "control characters",
+                 LONGEST_NAME);
         return TRACEML_INVALID_ARGUMENT;
     }
-    if (options->adopt_run_dir || !taken(path))
-        return TRACEML_OK;
-    snprintf(error, error_bytes, "run \"%s\" exists already in %s: choose another run name", name, parent);
-    return TRACEML_EXISTS;
+    return options->adopt_run_dir ? TRACEML_OK : next_free(parent, name, path, bytes);
 }
 
 enum traceml_status tml_run_dir_choose(const struct traceml_options *options, char **path, char *error,

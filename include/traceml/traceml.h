@@ -100,10 +100,10 @@ struct traceml_session;
 
 /* Settings of a session; fill in with traceml_options_init(), then change what differs. */
 struct traceml_options {
-    size_t size;                  /* sizeof(struct traceml_options): lets the struct grow */
-    const char *logs_dir;         /* where run directories are made; default "./logs" */
-    const char *run_name;         /* directory below logs_dir; default "<program>_<YYYYmmdd-HHMMSS>" */
-    const char *program;          /* name of the script or program for reports; default "program" */
+    size_t size;          /* sizeof(struct traceml_options): lets the struct grow */
+    const char *logs_dir; /* where run directories are made; default "./logs" */
+    const char *run_name; /* directory below logs_dir, "-2" appended if taken; default "<program>_<YYYYmmdd-HHMMSS>" */
+    const char *program;  /* name of the script or program for reports; default "program" */
     const char *environment_json; /* a JSON object put into meta.environment; default {} */
     int rank;                     /* default 0 */
     int local_rank;               /* default 0 */
@@ -126,7 +126,7 @@ TRACEML_API void traceml_options_init(struct traceml_options *options);
 /*
  * Opens the process's session: checks that the run directory can be made, starts the sampler thread. Nothing is written
  * before the first step.
- * Errors: INVALID_ARGUMENT, UNWRITABLE, EXISTS (run_name was given and is taken), BUSY, OUT_OF_MEMORY, SYSTEM.
+ * Errors: INVALID_ARGUMENT, UNWRITABLE, EXISTS (no free name), BUSY, OUT_OF_MEMORY, SYSTEM.
  * On failure *session is NULL and `error` (when not NULL, `error_bytes` long) holds one line that says what is wrong.
  * Any thread, not beside itself or traceml_session_close().
  */

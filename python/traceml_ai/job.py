@@ -46,7 +46,7 @@ def free_names(logs_dir: str, name: str, rank: int) -> Iterator[str]:
     """Yield `name`, then with suffixes, leaving out those that an earlier job took: all ranks see the same ones."""
     since = _launched_at()
     for number in range(1, NAMES_TRIED):
-        candidate = name if number == 1 else f"{name}_{number}"
+        candidate = name if number == 1 else f"{name}-{number}"
         if not _taken(Path(logs_dir) / candidate, rank, since):
             yield candidate
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -67,10 +68,11 @@ def _make(run_dir: Path) -> Path:
 
 
 def _make_free(logs_dir: Path, script: str) -> Path:
-    name = f"{Path(script).stem}_{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = re.sub(r"[\x00-\x1f\x7f]", "_", os.fsdecode(os.fsencode(Path(script).stem)[:127]))  # as the core's default
+    name = f"{stem}_{time.strftime('%Y%m%d-%H%M%S')}"
     number = 1
     while True:
-        run_dir = logs_dir / (name if number == 1 else f"{name}_{number}")
+        run_dir = logs_dir / (name if number == 1 else f"{name}-{number}")
         try:
             run_dir.mkdir()
             return run_dir

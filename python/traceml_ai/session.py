@@ -24,7 +24,6 @@ HOOKS = {
     "optimizer": "traceml_ai.hooks.optimizer",  # no argument of its own, as the next: with mode="auto"
     "scaler": "traceml_ai.hooks.scaler",  # no phase of its own: it says why one of the optimizer is missing
 }
-FREE_NAMES_TRIED = 1000
 SETTLE_MS = 100
 GONE = "the directory is gone, and with it the steps that were recorded in it"
 
@@ -206,8 +205,9 @@ def _open(run: _Run) -> None:
     elif job.world_size() > 1 and (name := settings.session_id or job.shared_name(options["program"])):
         _open_shared(run, name, options)
     else:
-        _open_free_name(settings.logs_dir, settings.session_id, options)
+        _core.open(logs_dir=settings.logs_dir, run_name=settings.session_id, **options)
     run.run_dir = _core.run_dir()
+    _note_other_name(run)
     run.open = True
 
 
@@ -217,23 +217,13 @@ def _open_shared(run: _Run, name: str, options: dict[str, Any]) -> None:
     candidate = next(job.free_names(logs_dir, name, run.rank))
     _core.open(logs_dir=logs_dir, run_name=candidate, adopt_run_dir=True, **options)
     run.shared = True
-    if candidate != name and run.rank == 0:
-        note(f"the run '{name}' exists already in {logs_dir}; this one is '{candidate}'")
 
 
-def _open_free_name(logs_dir: str, name: str | None, options: dict[str, Any]) -> None:
-    for number in range(1, FREE_NAMES_TRIED):
-        candidate = name if name is None or number == 1 else f"{name}_{number}"
-        try:
-            _core.open(logs_dir=logs_dir, run_name=candidate, **options)
-        except _core.Error as error:
-            if error.status != "EXISTS" or name is None:
-                raise
-            continue
-        if candidate != name:
-            note(f"the run '{name}' exists already in {logs_dir}; this one is '{candidate}'")
-        return
-    raise RuntimeError(f"no free name for the run '{name}' in {logs_dir}")
+def _note_other_name(run: _Run) -> None:
+    """Say so when the name that was asked for is taken, once for all ranks."""
+    asked, name = run.settings.session_id, os.path.basename(run.run_dir)
+    if asked is not None and name != asked and not run.launched and run.rank == 0:
+        note(f"the run '{asked}' exists already in {run.settings.logs_dir}; this one is '{name}'")
 
 
 def _install(run: _Run) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 CONFIG_FILE = "traceml.yaml"
 UI_MODES = ("summary", "cli", "dashboard")
+LONGEST_NAME = 200  # of a run; leaves room for a suffix
+LONGEST_SHOWN = 60
 PATCHES = ("patch_dataloader", "patch_forward", "patch_backward", "patch_h2d")
 
 # Set by `traceml run` for the script that it starts.
@@ -67,8 +69,10 @@ def _ui_mode(value: Any) -> str:
 
 def _name(value: Any) -> str:
     text = _text(value)
+    if len(os.fsencode(text)) > LONGEST_NAME:
+        raise ValueError(f"at most {LONGEST_NAME} bytes long")
     if text in (".", "..") or not all(c.isalnum() or c in "_.-" for c in text):
-        raise ValueError("letters, digits, '_', '.' and '-'")
+        raise ValueError("letters, digits, '_', '.' and '-', and not '.' or '..'")
     return text
 
 
@@ -135,6 +139,7 @@ def resolve(
     environ: Mapping[str, str] | None = None,
     script: str | None = None,
     strict: bool = False,
+    typed: Mapping[str, str] | None = None,
 ) -> Settings:
     """Resolve all settings.
 
@@ -149,6 +154,8 @@ def resolve(
     strict : bool
         Whether a bad variable or file is an error, as on the command line. In a script it is one line on stderr and
         the next source counts: training does not stop for it.
+    typed : mapping, optional
+        What the user typed for an argument where that is not its name: ``--run-name`` for ``session_id``.
 
     Raises
     ------
@@ -159,23 +166,31 @@ def resolve(
     file, values = _config(script, strict)
     resolved = {}
     for option in OPTIONS:
+        flag = (typed or {}).get(option.name)
         sources = (
-            (f"{option.name}=", arguments.get(option.name), True),
+            (f"{flag} " if flag else f"{option.name}=", arguments.get(option.name), True),
             (f"{option.env}=", environ.get(option.env) or None, strict),
             (f"{file}: {option.yaml}: ", values.get(option.yaml), strict),
         )
-        resolved[option.name] = _first(option, sources)
+        resolved[option.name] = _first(option, sources, flag or option.name)
     return Settings(**resolved)
 
 
-def _first(option: Option, sources: tuple[tuple[str, Any, bool], ...]) -> Any:
+def _shown(value: Any) -> str:
+    """Return it as it can stand in a line: an empty one and control characters are seen, a long one is cut."""
+    text = str(value)
+    text = text if text and text.isprintable() else repr(text)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "..."
+
+
+def _first(option: Option, sources: tuple[tuple[str, Any, bool], ...], name: str) -> Any:
     for where, value, fatal in sources:
         if value is None:
             continue
         try:
             return option.parse(value)
         except ValueError as accepted:
-            line = f"{where}{value} is not accepted; {option.name} is {accepted}"
+            line = f"{where}{_shown(value)} is not accepted; {name} is {accepted}"
             if fatal:
                 raise SettingsError(line) from None
             note(line)

@@ -109,7 +109,7 @@ def test_a_second_job_of_one_name_takes_the_next_suffix_with_all_its_ranks(scrip
         os.utime(file, (0, 0))  # written before the launcher of the second one started
     run_ranks(prepared, 3)
     found = {run.name: len(list(run.glob("steps-rank*.jsonl"))) for run in prepared.logs.iterdir()}
-    assert found == {"mine": 2, "mine_2": 3}
+    assert found == {"mine": 2, "mine-2": 3}
 
 
 def test_ranks_without_a_common_name_do_not_share(script: Any) -> None:

@@ -150,8 +150,8 @@ def test_a_name_that_is_taken_gets_the_next_suffix(tmp_path: Path, model: Any, c
         traceml.init(logs_dir=str(tmp_path), session_id="run")
         one_step(model)
         traceml.shutdown()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run_2", "run_3"]
-    assert "'run_3'" in capfd.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2", "run-3"]
+    assert "'run-3'" in capfd.readouterr().err
 
 
 def test_summary_needs_init(script: Callable[..., Script]) -> None:

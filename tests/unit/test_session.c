@@ -73,7 +73,7 @@ static void options_that_make_no_sense_are_refused(void **state)
     assert_int_equal(try_open(&options), TRACEML_INVALID_ARGUMENT);
 }
 
-static void a_run_name_that_is_taken_is_refused_and_nothing_overwritten(void **state)
+static void a_run_name_that_is_taken_gets_the_next_suffix_and_nothing_is_overwritten(void **state)
 {
     (void)state;
     struct traceml_options options = session_fixture_options();
@@ -82,8 +82,10 @@ static void a_run_name_that_is_taken_is_refused_and_nothing_overwritten(void **s
     session_fixture_close();
     options.logs_dir = run.logs;
     options.run_name = "run";
-    assert_int_equal(try_open(&options), TRACEML_EXISTS);
-    assert_non_null(strstr(error, "another run name"));
+    struct traceml_session *second;
+    assert_int_equal(traceml_session_open(&options, &second, NULL, 0), TRACEML_OK);
+    assert_string_equal(strrchr(traceml_run_dir(second), '/'), "/run-2");
+    assert_int_equal(traceml_session_close(second, NULL), TRACEML_OK);
     session_fixture_read();
     assert_int_equal(run.row_count, 1);
 }
@@ -410,7 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_logs_directory_that_cannot_be_made_is_refused_in_one_line),
         TEST(options_that_make_no_sense_are_refused),
-        TEST(a_run_name_that_is_taken_is_refused_and_nothing_overwritten),
+        TEST(a_run_name_that_is_taken_gets_the_next_suffix_and_nothing_is_overwritten),
         TEST(a_second_process_of_a_rank_has_a_directory_of_its_own),
         TEST(a_name_that_was_taken_before_the_first_step_gets_a_number),
         TEST(the_first_step_is_written_at_once),

@@ -19,6 +19,17 @@ NOT_SCRIPTS = {
 }
 
 
+# What is typed for a setting; the others are named by their variable or key.
+TYPED = {
+    "session_id": "--run-name",
+    "logs_dir": "--logs-dir",
+    "interval": "--interval",
+    "max_steps": "--trace-max-steps",
+    "window_steps": "--summary-window-rows",
+    "finalize_timeout_sec": "--finalize-timeout-sec",
+}
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog="traceml run",
@@ -43,7 +54,7 @@ def _parser() -> Parser:
     for flag in ("aggregator-port", "aggregator-host", "aggregator-bind-host", "dashboard-port"):
         add(f"--{flag}", action=WithoutEffect, dest="ignored", default=(), help=argparse.SUPPRESS)
     for flag in ("node-rank", "master-addr", "master-port"):
-        add(f"--{flag}", action=WithoutEffect, dest="ignored", default=(), help=argparse.SUPPRESS)
+        add(f"--{flag}", help=argparse.SUPPRESS)
     return parser
 
 
@@ -73,6 +84,8 @@ def _script(path: str | None) -> str:
         return path
     if os.path.isdir(path):
         raise UsageError(f"run: {path} is a directory; give the script itself")
+    if os.path.exists(path):
+        raise UsageError(f"run: {path} is a device, a pipe or a socket; give the script itself")
     raise UsageError(f"run: there is no script {path}")
 
 
@@ -84,6 +97,10 @@ def _refuse_what_comes_later(options: argparse.Namespace) -> None:
             raise UsageError(f"run: {flag} {value} is not accepted; it is a whole number above 0")
         if int(value) > 1:
             raise UsageError(f"run: {flag} above 1 is not in this version; start the ranks by torchrun yourself")
+    for name in ("node_rank", "master_addr", "master_port"):
+        if getattr(options, name) is not None:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(f"run: {flag} is not in this version; start the ranks by torchrun yourself")
     if options.html_report:
         raise UsageError("run: --html-report is not in this version")
 
@@ -92,7 +109,7 @@ def _settings(options: argparse.Namespace, script: str) -> Settings:
     if options.mode is not None and options.mode not in UI_MODES:
         raise UsageError(f"run: unknown mode '{options.mode}'; accepted are {', '.join(UI_MODES)}")
     try:
-        settings = resolve(_given(options), script=script, strict=True)
+        settings = resolve(_given(options), script=script, strict=True, typed=TYPED)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from None
     if settings.ui_mode != "summary":

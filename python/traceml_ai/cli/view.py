@@ -28,6 +28,8 @@ def main(arguments: list[str]) -> int:
     parser.refuse(unknown, "accepted is PATH, a run directory or a summary file")
     if options.html is not None:
         raise UsageError("view: --html is not in this version")
+    if not options.path:
+        raise UsageError("view: PATH is empty; give a run directory or a summary file")
     path = Path(options.path)
     try:
         window = {"window_steps": resolve({}, strict=True).window_steps}
