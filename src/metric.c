@@ -118,11 +118,17 @@ static struct tml_sample unwatched(unsigned phase, const struct tml_instruments 
     return sample(TML_SAMPLE_MISSING, reason, (int)phase);
 }
 
+/* Copies may have run that nobody saw, whatever was bracketed by hand. */
+static bool has_unseen_copies(unsigned phase, const struct tml_instruments *instruments)
+{
+    return phase == TRACEML_PHASE_H2D && instruments->cuda && !instruments->observes_copies;
+}
+
 /* The phase did not occur in this region of this step. `whole`: occurrences before the step count as "elsewhere". */
 static struct tml_sample absent(const struct tml_step_row *row, unsigned phase, bool whole,
                                 const struct tml_instruments *instruments)
 {
-    if (whole && row->cell[TML_REGION_PRE][phase].count > 0)
+    if (whole && row->cell[TML_REGION_PRE][phase].count > 0 && !has_unseen_copies(phase, instruments))
         return sample(TML_SAMPLE_OUTSIDE, TML_REASON_PRE_STEP, (int)phase);
     if (phase == TRACEML_PHASE_OPTIMIZER && (row->flags & TML_STEP_FLAG_OPTIMIZER_SKIPPED))
         return sample(TML_SAMPLE_OUTSIDE, TML_REASON_SCALER_SKIPPED, (int)phase);
@@ -210,13 +216,15 @@ static void join_cells(struct tml_sample *sum, bool *first, uint32_t phases, con
     }
 }
 
-/* A remainder is known only when everything that is taken out of it is. */
+/* A remainder is known only when everything that is taken out of it is: a copy that nobody bracketed would be in it. */
 static void require(struct tml_sample *sum, uint32_t needs, const struct tml_step_row *row, enum tml_clock clock,
                     const struct tml_instruments *instruments)
 {
     while (needs && sum->state != TML_SAMPLE_MISSING) {
-        struct tml_sample part =
-            cell_sample(row, clock, TML_REGION_IN, bit_take(&needs), TML_METRIC_WHOLE, instruments);
+        uint32_t phase = bit_take(&needs);
+        struct tml_sample part = cell_sample(row, clock, TML_REGION_IN, phase, TML_METRIC_WHOLE, instruments);
+        if (part.state == TML_SAMPLE_ABSENT && has_unseen_copies(phase, instruments))
+            part = sample(TML_SAMPLE_MISSING, TML_REASON_OBSERVER_MISSING, (int)phase);
         if (part.state == TML_SAMPLE_MISSING)
             *sum = part;
     }

@@ -107,7 +107,9 @@ extern const struct tml_metric_spec tml_metrics[TML_METRIC_COUNT];
  * - H2D and optimizer: a step that has them before the step alone counts 0.0 in a window that has some inside, so that the
  *   parts add up; a window that has none inside is `outside_window`, with null.
  * - Copies that somebody bracketed by hand say where they are; of others nothing is known without the observer. So there
- *   is their time, with coverage unknown, and never a zero.
+ *   is their time, with coverage unknown, and never a zero; and where they are before the step alone, H2D is null. The
+ *   same holds for what they would be in: `pre_step_other` has coverage unknown, and the residual of a step that no copy
+ *   was bracketed in is null.
  * - Spans on another stream than the step's are in no time of the GPU clock. Where all of a phase are (H2D, evaluation,
  *   checkpoint, own spans; the others make the step incomplete there), it is `outside_window` with `other_stream`; where
  *   some are, `partial`. How long they took stands beside the value.

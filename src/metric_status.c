@@ -64,9 +64,11 @@ static bool needs_all_records(const struct tml_metric_spec *spec)
     return (spec->pre | spec->in | (spec->terms & ~(TML_BIT_ITERATION | TML_BIT_TRACED))) != 0;
 }
 
-/* Copies that nobody would have seen if they had not been bracketed. */
+/* Copies that nobody would have seen if they had not been bracketed; what lies before the step holds the others. */
 static bool is_by_hand(const struct tml_metric_spec *spec, const struct tml_instruments *instruments)
 {
+    if (spec->terms == TML_BIT_OTHER)
+        return instruments->cuda && !instruments->observes_copies;
     return !spec->terms && (spec->pre | spec->in) == TML_BIT_H2D && !instruments->observes_copies;
 }
 

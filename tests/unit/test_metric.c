@@ -50,6 +50,7 @@ static void assert_status(struct tml_metric_status status, int64_t value_ns, enu
 static const struct tml_instruments cpu = {.armed = all_hooks};
 static const struct tml_instruments gpu = {.armed = all_hooks, .cuda = true};
 static const struct tml_instruments producer = {.armed = all_hooks, .elsewhere = TML_BIT_FETCH};
+static const struct tml_instruments by_hand = {.armed = all_hooks, .seen = TML_BIT_H2D, .cuda = true};
 static const struct tml_instruments observed = {.armed = all_hooks, .cuda = true, .observes_copies = true};
 
 /* ---- Rows ---- */
@@ -331,18 +332,31 @@ static const struct {
     /* Sums and remainders */
     R("whole", COMPUTE, healthy, GPU, &gpu, 96000, AVAILABLE, IN_WINDOW,
       NONE) R("a part never", COMPUTE, forward_never, CPU, &cpu, -1, UNAVAILABLE, UNKNOWN, NEVER_OBSERVED)
-        R("a part once", COMPUTE, forward_once, CPU, &cpu, 96000, AVAILABLE, PARTIAL,
-          NEVER_OBSERVED) R("a part outside", COMPUTE, forward_before_step, CPU, &cpu, 66000, AVAILABLE, PARTIAL,
-                            PRE_STEP) R("CPU", RESIDUAL, on_cpu, CPU, &cpu, 2000, AVAILABLE, IN_WINDOW, NONE)
-            R("copies unseen", RESIDUAL, healthy, GPU, &gpu, -1, UNAVAILABLE, UNKNOWN, OBSERVER_MISSING)
-                R("copies unseen, all of it", UNATTRIBUTED, healthy, GPU, &gpu, 2000, AVAILABLE, IN_WINDOW,
-                  NONE) R("copies watched", RESIDUAL, healthy, GPU, &observed, 2000, AVAILABLE, IN_WINDOW, NONE)
-                    R("copies outside", RESIDUAL, copies_before_step, GPU, &observed, 2000, AVAILABLE, IN_WINDOW, NONE)
-                        R("forward never", RESIDUAL, forward_never, CPU, &cpu, -1, UNAVAILABLE, UNKNOWN, NEVER_OBSERVED)
-                            R("forward outside", RESIDUAL, forward_before_step, CPU, &cpu, 2000, AVAILABLE, IN_WINDOW,
-                              NONE) R("step", STEP_TIME, healthy, GPU, &gpu, 100000, AVAILABLE, IN_WINDOW, NONE)
-                                R("step without fetch", STEP_TIME, fetch_never, CPU, &cpu, 98000, AVAILABLE, IN_WINDOW,
-                                  NONE)
+        R("a part once", COMPUTE, forward_once, CPU, &cpu, 96000, AVAILABLE, PARTIAL, NEVER_OBSERVED)
+            R("a part outside", COMPUTE, forward_before_step, CPU, &cpu, 66000, AVAILABLE, PARTIAL,
+              PRE_STEP) R("CPU", RESIDUAL, on_cpu, CPU, &cpu, 2000, AVAILABLE, IN_WINDOW, NONE)
+                R("by hand before, residual", RESIDUAL, copies_before_step, GPU, &by_hand, -1, UNAVAILABLE, UNKNOWN,
+                  OBSERVER_MISSING) R("by hand before, copies", H2D, copies_before_step, GPU, &by_hand, -1, UNAVAILABLE,
+                                      UNKNOWN, OBSERVER_MISSING) R("by hand before, their time", PRE_STEP_H2D,
+                                                                   copies_before_step, GPU, &by_hand, 1740, AVAILABLE,
+                                                                   UNKNOWN, OBSERVER_MISSING)
+                    R("by hand in the step, residual", RESIDUAL, copies_in_step, GPU, &by_hand, 2000, AVAILABLE,
+                      IN_WINDOW, NONE) R("other, copies unseen", PRE_STEP_OTHER, healthy, GPU, &gpu, 500, AVAILABLE,
+                                         UNKNOWN, OBSERVER_MISSING) R("other, copies watched", PRE_STEP_OTHER, healthy,
+                                                                      GPU, &observed, 500, AVAILABLE, IN_WINDOW, NONE)
+                        R("other, CPU", PRE_STEP_OTHER, on_cpu, CPU, &cpu, 500, AVAILABLE, IN_WINDOW, NONE)
+                            R("copies unseen", RESIDUAL, healthy, GPU, &gpu, -1, UNAVAILABLE, UNKNOWN, OBSERVER_MISSING)
+                                R("copies unseen, all of it", UNATTRIBUTED, healthy, GPU, &gpu, 2000, AVAILABLE,
+                                  IN_WINDOW, NONE) R("copies watched", RESIDUAL, healthy, GPU, &observed, 2000,
+                                                     AVAILABLE, IN_WINDOW, NONE)
+                                    R("copies outside", RESIDUAL, copies_before_step, GPU, &observed, 2000, AVAILABLE,
+                                      IN_WINDOW, NONE) R("forward never", RESIDUAL, forward_never, CPU, &cpu, -1,
+                                                         UNAVAILABLE, UNKNOWN, NEVER_OBSERVED)
+                                        R("forward outside", RESIDUAL, forward_before_step, CPU, &cpu, 2000, AVAILABLE,
+                                          IN_WINDOW, NONE)
+                                            R("step", STEP_TIME, healthy, GPU, &gpu, 100000, AVAILABLE, IN_WINDOW, NONE)
+                                                R("step without fetch", STEP_TIME, fetch_never, CPU, &cpu, 98000,
+                                                  AVAILABLE, IN_WINDOW, NONE)
     /* Clocks that are named */
     R("GPU on a CPU run", STEP_TIME_GPU, on_cpu, CPU, &cpu, -1, NOT_APPLICABLE, UNKNOWN,
       NO_CUDA) R("GPU beside CPU", STEP_TIME_GPU, healthy, CPU, &gpu, 100000, AVAILABLE, IN_WINDOW, NONE)

@@ -84,7 +84,7 @@ static const struct {
     R(H2D,               true,  true,     BOTH,  PART, EVNT, CAPT, PART),
     R(H2D,               true,  true,     NEVER, ZERO, ZERO, ZERO, ZERO),
     R(H2D,               true,  false,    IN,    HAND, EVNT, CAPT, HAND),
-    R(H2D,               true,  false,    PRE,   ELSE, ELSE, ELSE, ELSE),
+    R(H2D,               true,  false,    PRE,   NOOB, NOOB, NOOB, NOOB), /* in the step nobody looked */
     R(H2D,               true,  false,    BOTH,  PART, EVNT, CAPT, PART),
     R(H2D,               true,  false,    NEVER, NOOB, NOOB, NOOB, NOOB),
     R(H2D,               false, true,     NEVER, ZERO, RECS, ZERO, ZERO),
