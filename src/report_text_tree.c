@@ -194,7 +194,8 @@ static void note_state(struct tml_text *note, enum tml_metric metric, const stru
         tml_text_add(note, "partial: ");
         note_reason(note, metric, status);
     } else if (status->coverage == TML_COVERAGE_UNKNOWN)
-        tml_text_add(note, "only what was bracketed by hand");
+        tml_text_add(note, metric == TML_METRIC_PRE_STEP_OTHER ? "may hold unobserved copies"
+                                                               : "only what was bracketed by hand");
     else if (status->reason == TML_REASON_NEVER_OBSERVED)
         tml_text_add(note, "none seen");
 }

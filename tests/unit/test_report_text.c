@@ -101,7 +101,7 @@ static void an_input_bound_run_reads_like_this(void **state)
              "  GPU clock, mean of 275 steps; shares are of step time, 200.4 ms\n"
              "  iteration                201.4 ms\n"
              "  ├─ input wait            128.0 ms  64 %%  ◀ cause  fetch on the host 127.6 ms\n"
-             "  ├─ other before step       1.0 ms  <1 %%\n"
+             "  ├─ other before step       1.0 ms  <1 %%  may hold unobserved copies\n"
              "  └─ traced step            72.4 ms  36 %%\n"
              "     ├─ H2D                     n/a (copies are not observed in this version)\n"
              "     ├─ forward             24.0 ms  12 %%\n"
