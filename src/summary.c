@@ -103,13 +103,25 @@ static enum traceml_status render(const struct tml_analysis *analysis, const str
     return report->json && report->text ? TRACEML_OK : TRACEML_OUT_OF_MEMORY;
 }
 
+/* traceml-ai has a manifest of the same name, of an older schema, and keeps its steps elsewhere. */
+static bool is_another_tools(const struct tml_run *run)
+{
+    double version;
+    return run->rank_count == 0 && tml_json_number(tml_json_get(run->manifest, "schema_version"), &version) &&
+           version < TML_SCHEMA_VERSION;
+}
+
 static enum traceml_status build_from_steps(const char *directory, const struct traceml_report_options *options,
                                             struct traceml_report *report, char *error, size_t error_bytes)
 {
     struct tml_run run;
     struct tml_analysis analysis;
     enum traceml_status status = analyse(directory, options, &run, &analysis, error, error_bytes);
-    if (status == TRACEML_OK) {
+    if (status == TRACEML_OK && is_another_tools(&run)) {
+        status = TRACEML_NOT_FOUND;
+        snprintf(error, error_bytes, "%s: a run of another tool or an older schema, and no " TML_SUMMARY_JSON " in it",
+                 directory);
+    } else if (status == TRACEML_OK) {
         status = render(&analysis, options, report);
         if (status != TRACEML_OK)
             snprintf(error, error_bytes, "%s: out of memory", directory);
@@ -131,7 +143,7 @@ static const char *not_ours(const struct tml_json *root)
     if (!tml_json_number(tml_json_get(root, "schema_version"), &version))
         return "no schema_version";
     if (version < TML_SCHEMA_VERSION)
-        return "a summary of another tool or an older schema";
+        return "a summary of another tool or an older schema (traceml compare reads those of traceml-ai, 1.4 to 1.7)";
     if (!tml_json_is_object(tml_json_get(root, "step_time")) ||
         !tml_json_is_object(tml_json_get(root, "primary_diagnosis")))
         return "no step_time and primary_diagnosis in it";

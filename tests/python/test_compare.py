@@ -214,6 +214,23 @@ def test_a_run_directory_of_traceml_ai_is_read_by_its_summary(command: Command, 
     assert payload(tmp_path / "out")["old"]["schema_version"] == 1.6
 
 
+@pytest.mark.parametrize("with_summary", [True, False])
+def test_view_says_that_a_run_directory_is_of_traceml_ai(command: Command, tmp_path: Path, with_summary: bool) -> None:
+    directory = tmp_path / "theirs"
+    directory.mkdir()
+    (directory / "manifest.json").write_text('{"schema_version": 1, "run_name": "theirs"}', encoding="utf-8")
+    if with_summary:
+        (directory / "final_summary.json").write_bytes((LEGACY / "schema-1.6.json").read_bytes())
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    ran = command("view", "theirs")
+    assert ran.code == 1
+    assert ran.out == ""
+    assert len(ran.err.splitlines()) == 1
+    assert "of another tool or an older schema" in ran.err
+    assert ("traceml compare reads" in ran.err) == with_summary
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

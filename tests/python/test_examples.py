@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,30 @@ def test_two_clocks_shows_three_ways(tmp_path: Path) -> None:
     table = [line for line in out.splitlines() if line.rstrip().endswith(" ms") and line.startswith("  ")]
     rows = [line for line in table if line.split()[0] in ("wall", "TraceML,")]
     assert len(rows) == 3, out
+    for row in rows:
+        forward_ms, step_ms = (float(number) for number in re.findall(r"([0-9.]+) ms", row))
+        assert 0 < forward_ms < step_ms, row
+    window = Run(only_run(tmp_path / "logs")).summary["step_time"]["global"]["window"]
+    assert window["steps_analyzed"] == 60, "the steps that the other two rows are of"
+
+
+def shape(report: str) -> tuple[str, list[str]]:
+    """Return the first line and the labels of the others, without what a run decides: numbers, units and names."""
+    first, *lines = report.strip().splitlines()
+    labels = [
+        re.match(r"[ ├└│─]*([A-Za-z]\w*(?: [a-z]+)*)?", line) for line in lines if not line.startswith("         ")
+    ]
+    first = re.sub(r"\d+(\.\d+)? (s|ms)\b", "# s", first.replace("slow0", "NAME"))
+    return re.sub(r"\d+", "#", first), [label[1] for label in labels if label and label[1]]
+
+
+def test_the_report_in_the_readme_has_the_shape_of_todays(tmp_path: Path) -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    command, sample = readme.split("```\n$ traceml ")[1].split("```")[0].split("\n", 1)
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    run_example(tmp_path, sys.executable, "-m", "traceml_ai", *command.split())
+    today = (only_run(tmp_path / "logs") / "final_summary.txt").read_text(encoding="utf-8")
+    assert shape(sample) == shape(today)
 
 
 def test_the_c_program_gets_the_same_report(tmp_path: Path) -> None:
