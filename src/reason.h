@@ -82,6 +82,7 @@ enum tml_step_flag {
     X(TIMED_OUT, "timed_out", "span", " without device time: their events never completed")                            \
     X(LATE, "late", "span", " that ended after their step was closed")                                                 \
     X(ROW_FULL, "row_full", "span", " dropped: too many in flight")                                                    \
+    X(STEP_LOST, "step_lost", "step", " in no line of the step file: its record was dropped")                          \
     X(NESTED_STEP, "nested_step", "step", " inside a step: the outermost counts")                                      \
     X(OTHER_THREAD_STEP, "other_thread_step", "step", " of a second thread beside an open one")                        \
     X(UNWRITTEN, "unwritten", "step line", " that could not be written")                                               \

@@ -192,6 +192,7 @@ static bool overdue(const struct tml_step_table *table, const struct tml_table_r
 
 void tml_step_table_skip(struct tml_step_table *table)
 {
+    table->losses[TML_LOSS_STEP_LOST]++;
     tml_step_table_release(table, &table->rows[table->oldest % TML_TABLE_ROWS]);
     /* Where the next iteration begins is not known any more. */
     tml_step_table_give_back(&table->previous_end);

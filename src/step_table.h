@@ -67,7 +67,7 @@ struct tml_step_table {
     struct tml_ledger_span *members; /* scratch for a ledger */
     struct tml_table_event *stuck;   /* timed out, given back once complete: ring */
     uint32_t stuck_head, stuck_tail;
-    uint64_t losses[TML_LOSS_COUNT];      /* LATE, ROW_FULL, TIMED_OUT, NEGATIVE_REMAINDER */
+    uint64_t losses[TML_LOSS_COUNT];      /* LATE, ROW_FULL, TIMED_OUT, STEP_LOST, NEGATIVE_REMAINDER */
     uint64_t losses_seen;                 /* records lost on the way here, as of the last tick */
     uint64_t lossy_until;                 /* iterations up to this may lack some of them: their rows are partial */
     uint32_t cost_ns[2][TML_COST_HALVES]; /* of one span: [without, with events] */

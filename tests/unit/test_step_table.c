@@ -155,6 +155,7 @@ static void a_step_whose_record_was_lost_is_passed_over_and_keeps_its_number(voi
     assert_int_equal(row.step, 3);
     assert_true(row.flags & TML_STEP_FLAG_PARTIAL);
     assert_true(row.term_ns[TML_CLOCK_CPU][TML_TERM_ITERATION] == TML_NS_NONE); /* where it begins is lost */
+    assert_int_equal(table.losses[TML_LOSS_STEP_LOST], 1);
     assert_int_equal(row.gpu_reason, TML_REASON_RECORDS_LOST);
     assert_true(next());
     assert_int_equal(row.step, 4);
