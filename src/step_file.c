@@ -217,15 +217,15 @@ static bool write_buffer(struct tml_step_file *file)
 
 /* ---- Making room for a last line ---- */
 
+/* Lines of steps that begin in `text`, which may start within a line. */
 static uint64_t steps_in(const char *text, size_t bytes)
 {
     static const char step[] = "{\"step\"";
     uint64_t steps = 0;
-    for (const char *end = text + bytes; text && text < end; text += text < end) {
+    for (const char *end = text + bytes; text < end;) {
         steps += (size_t)(end - text) >= sizeof step - 1 && memcmp(text, step, sizeof step - 1) == 0;
-        text = memchr(text, '\n', (size_t)(end - text));
-        if (!text)
-            break;
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        text = newline ? newline + 1 : end;
     }
     return steps;
 }
