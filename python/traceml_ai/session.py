@@ -306,10 +306,10 @@ def _finish(run: _Run, reason: str, ends: bool = False) -> None:
         _core.close(reason, json.dumps(_run_section(run)))
     except _core.Error as error:
         failure = str(error)
-    if run.rank == 0 and not run.launched:
-        failure = _report(run, steps, reason, ends) or failure
-    elif run.launched:
+    if run.launched:
         failure = ""  # the launcher will say the same
+    elif run.rank == 0:
+        failure = _report(run, steps, reason, ends) or failure
     if failure:
         note(failure if run.run_dir in failure else f"{run.run_dir}: {failure}")
 
